@@ -1,0 +1,28 @@
+"""Spectral bases on a box: families, index sets, tables, projection and the preconditioner."""
+
+from pann.basis.basis import Basis
+from pann.basis.construction import make_basis
+from pann.basis.families import Chebyshev, Family, Fourier, Legendre, family_by_name
+from pann.basis.index_sets import hyperbolic_cross, tensor_product, total_degree
+from pann.basis.least_squares import fit, least_squares
+from pann.basis.preconditioner import christoffel_weights, orthonormal_scales
+from pann.basis.projection import project, quadrature
+
+__all__ = [
+    "Basis",
+    "Chebyshev",
+    "Family",
+    "Fourier",
+    "Legendre",
+    "christoffel_weights",
+    "family_by_name",
+    "fit",
+    "hyperbolic_cross",
+    "least_squares",
+    "make_basis",
+    "orthonormal_scales",
+    "project",
+    "quadrature",
+    "tensor_product",
+    "total_degree",
+]

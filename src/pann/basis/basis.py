@@ -1,0 +1,197 @@
+"""A basis: a family for each axis and a set of products, tabulated at any points."""
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+from typing import final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
+
+from pann.basis.checks import check_axes, check_derivative, check_points
+from pann.basis.families import Family
+from pann.basis.memory import require_memory
+from pann.basis.products import ProductTree, build_tree, multiply_out
+from pann.domain import Box
+
+# Rows are tabulated in blocks of this size: what is held besides the result stays this small.
+_BLOCK_BYTES = 16 * 2**20
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Basis:
+    """Terms phi_k(x) = prod_i phi_{k_i}(x_i), k running over the rows of `indices` (section 2.2).
+
+    `axes` are the axes of the domain that the basis sees, with a family and a column of `indices`
+    each. Scaling is `plain`, or `orthonormal`: each factor over its norm in its family's measure.
+    """
+
+    domain: Box
+    families: tuple[Family, ...]
+    indices: Int[np.ndarray, "terms axes"]
+    scaling: str = "plain"
+    axes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        indices = np.array(self.indices, dtype=np.int64)
+        indices.flags.writeable = False
+        object.__setattr__(self, "indices", indices)
+        object.__setattr__(self, "families", tuple(self.families))
+        object.__setattr__(self, "axes", tuple(self.axes) or self.domain.names)
+        check_axes(self.domain, self.axes)
+        if self.scaling not in ("plain", "orthonormal"):
+            raise ValueError(f"scaling must be 'plain' or 'orthonormal', got {self.scaling!r}")
+        if len(self.families) != len(self.axes):
+            raise ValueError(
+                f"{len(self.families)} families for {len(self.axes)} axes; give one for each axis"
+            )
+        if indices.ndim != 2 or indices.shape[1] != len(self.axes) or indices.min(initial=0) < 0:
+            raise ValueError(
+                f"indices must be an array (terms, {len(self.axes)}) of numbers from 0, "
+                f"got one of shape {indices.shape} and least value {indices.min(initial=0)}"
+            )
+
+    def _content(self) -> tuple[object, ...]:
+        indices = (self.indices.shape, self.indices.tobytes())
+        return (self.domain, self.families, self.scaling, self.axes, *indices)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Basis) and self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(self._content())
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __repr__(self) -> str:
+        pairs = zip(self.axes, self.families, strict=True)
+        shown = ", ".join(f"{axis}: {type(family).__name__}" for axis, family in pairs)
+        return f"Basis({len(self)} terms; {shown}; {self.scaling})"
+
+    @property
+    def num_terms(self) -> int:
+        return len(self)
+
+    @functools.cached_property
+    def num_functions(self) -> tuple[int, ...]:
+        """How many functions of each seen axis's family are in use."""
+        return tuple(int(column.max(initial=0)) + 1 for column in self.indices.T)
+
+    @property
+    def degrees(self) -> Int[np.ndarray, " terms"]:
+        """The total level of each term: its polynomial degrees and frequencies added up."""
+        sizes = zip(self.families, self.num_functions, self.indices.T, strict=True)
+        return sum(
+            (family.levels(size)[column] for family, size, column in sizes),
+            start=np.zeros(len(self), dtype=np.int64),
+        )
+
+    def term_names(self) -> list[str]:
+        """Each term in terms of the axes, such as `P2(x) P1(y)`; `1` for the constant."""
+        axes = list(zip(self.families, self.axes, strict=True))
+        return [
+            " ".join(
+                family.name(int(index), axis)
+                for index, (family, axis) in zip(row, axes, strict=True)
+                if index
+            )
+            or "1"
+            for row in self.indices
+        ]
+
+    def subset(
+        self, kept: Bool[np.ndarray, " terms"] | Int[np.ndarray, " kept"] | Sequence[int]
+    ) -> "Basis":
+        """The basis of the kept terms, given as a mask or as positions."""
+        kept = np.asarray(kept)
+        if kept.dtype == bool and kept.shape != (len(self),):
+            raise ValueError(f"a mask of {kept.size} entries for {len(self)} terms; give one each")
+        positions = np.flatnonzero(kept) if kept.dtype == bool else kept.astype(np.int64)
+        return dataclasses.replace(self, indices=self.indices[positions])
+
+    def table(
+        self, points: Shaped[np.ndarray, "points d"], derivative: Sequence[int] | None = None
+    ) -> Float[np.ndarray, "points terms"]:
+        """Values of D^derivative phi_k(x_i), the points in the domain's own coordinates.
+
+        `derivative` has one order for each axis of the domain: (2, 0) is d^2/dx^2 in (x, y).
+        """
+        points = check_points(self.domain, points)
+        orders = check_derivative(self.domain, derivative)
+        require_memory(
+            8 * len(points) * len(self),
+            f"a table of {len(points):,} points and {len(self):,} terms",
+            "lower the degree, use index_set='hyperbolic_cross', or give fewer points",
+        )
+        out = np.empty((len(points), len(self)))
+        for rows in self._row_blocks(len(points)):
+            self._fill(points[rows], orders, out[rows])
+        return out
+
+    def table_blocks(
+        self, points: Shaped[np.ndarray, "points d"], derivative: Sequence[int] | None = None
+    ) -> Iterator[tuple[slice, Float[np.ndarray, "rows terms"]]]:
+        """The table a few rows at a time; each block is overwritten by the next."""
+        points = check_points(self.domain, points)
+        orders = check_derivative(self.domain, derivative)
+        blocks = self._row_blocks(len(points))
+        buffer = np.empty((blocks[0].stop if blocks else 0, len(self)))
+        for rows in blocks:
+            block = buffer[: rows.stop - rows.start]
+            self._fill(points[rows], orders, block)
+            yield rows, block
+
+    def evaluate(
+        self,
+        points: Shaped[np.ndarray, "points d"],
+        coefficients: Float[np.ndarray, " terms *outputs"],
+        derivative: Sequence[int] | None = None,
+    ) -> Float[np.ndarray, " points *outputs"]:
+        """sum_k b_k D^derivative phi_k(x_i), without ever holding the whole table."""
+        coefficients = np.asarray(coefficients, float)
+        if len(coefficients) != len(self):
+            raise ValueError(
+                f"{len(coefficients)} coefficients for {len(self)} terms; give one for each term"
+            )
+        out = np.empty((len(points), *coefficients.shape[1:]))
+        for rows, block in self.table_blocks(points, derivative):
+            np.matmul(block, coefficients, out=out[rows])
+        return out
+
+    @functools.cached_property
+    def _tree(self) -> ProductTree:
+        return build_tree(self.indices, self.num_functions)
+
+    def _row_blocks(self, num_points: int) -> list[slice]:
+        widest = max(len(self), self._tree.num_nodes, sum(self.num_functions))
+        size = max(1, _BLOCK_BYTES // (8 * widest))
+        return [slice(i, min(i + size, num_points)) for i in range(0, num_points, size)]
+
+    def _fill(
+        self,
+        points: Float[np.ndarray, "rows d"],
+        orders: tuple[int, ...],
+        out: Float[np.ndarray, "rows terms"],
+    ) -> None:
+        """Tabulate one block of rows by the chain rule: d/dx = (2/width) d/d(reference x)."""
+        domain = self.domain
+        reference = domain.to_reference(points)
+        order_of = dict(zip(domain.names, orders, strict=True))
+        if any(order_of[name] for name in domain.names if name not in self.axes):
+            out[...] = 0.0
+            return
+        is_zero = np.zeros(len(self), dtype=bool)
+        factors = []
+        for axis, name in enumerate(self.axes):
+            column, order = domain.names.index(name), order_of[name]
+            family, size = self.families[axis], self.num_functions[axis]
+            factor = family.table(reference[:, column], size, order)
+            scale = np.full(size, (2.0 / domain.widths[column]) ** order)
+            if self.scaling == "orthonormal":
+                scale /= family.norms(size)
+            factors.append(factor * scale)
+            if order > 0:
+                is_zero |= self.indices[:, axis] == 0
+        multiply_out(self._tree, np.concatenate(factors, axis=1), is_zero, out)

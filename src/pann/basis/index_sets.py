@@ -1,0 +1,125 @@
+"""Which products of one-dimensional functions a basis holds: one enumerator, three costs.
+
+A product is a row of function indices, one per axis. Its cost is built up axis by axis from the
+levels (degree or frequency) and never falls, so partial rows that are too dear are dropped early
+and a set that grows beyond its limit is refused before it is built.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from pann.basis.families import Family
+
+MAX_TERMS = 200_000
+# 21/1.4 gives 15.000000000000002, and 25*1.16 gives 28.999999999999996.
+_ROUNDING = 1e-9
+
+Join: TypeAlias = Callable[
+    [Float[np.ndarray, "..."], Float[np.ndarray, "..."]], Float[np.ndarray, "..."]
+]
+
+
+def total_degree(
+    families: Sequence[Family],
+    degree: int,
+    *,
+    weights: Sequence[float] | None = None,
+    max_terms: int = MAX_TERMS,
+) -> Int[np.ndarray, "terms axes"]:
+    """Indices with sum_i level_i / w_i <= degree (paper, section 2.2)."""
+    return _enumerate("total_degree", families, degree, weights, max_terms)
+
+
+def tensor_product(
+    families: Sequence[Family],
+    degree: int,
+    *,
+    weights: Sequence[float] | None = None,
+    max_terms: int = MAX_TERMS,
+) -> Int[np.ndarray, "terms axes"]:
+    """Indices with max_i level_i / w_i <= degree (paper, section 2.2)."""
+    return _enumerate("tensor_product", families, degree, weights, max_terms)
+
+
+def hyperbolic_cross(
+    families: Sequence[Family],
+    degree: int,
+    *,
+    weights: Sequence[float] | None = None,
+    max_terms: int = MAX_TERMS,
+) -> Int[np.ndarray, "terms axes"]:
+    """Indices with prod_i (level_i / w_i + 1) <= degree + 1 (paper, section 2.2)."""
+    return _enumerate("hyperbolic_cross", families, degree, weights, max_terms)
+
+
+INDEX_SETS = {
+    "total_degree": total_degree,
+    "tensor_product": tensor_product,
+    "hyperbolic_cross": hyperbolic_cross,
+}
+
+# Each cost with an offset that makes the empty row cost the offset and the limit degree + offset.
+_COSTS: dict[str, tuple[Join, float]] = {
+    "total_degree": (np.add, 0.0),
+    "tensor_product": (np.maximum, 0.0),
+    "hyperbolic_cross": (np.multiply, 1.0),
+}
+
+
+def _enumerate(
+    index_set: str,
+    families: Sequence[Family],
+    degree: int,
+    weights: Sequence[float] | None,
+    max_terms: int,
+) -> Int[np.ndarray, "terms axes"]:
+    """Extend every row by every function that its cost still allows, one axis after another."""
+    _check(families, degree, weights)
+    join, offset = _COSTS[index_set]
+    limit = (degree + offset) * (1.0 + _ROUNDING) + _ROUNDING
+    rows = np.zeros((1, 0), dtype=np.int64)
+    costs = np.full(1, offset)
+    total_levels = np.zeros(1, dtype=np.int64)
+    for family, weight in zip(families, weights or [1.0] * len(families), strict=True):
+        num_functions = family.num_functions(int(degree * weight * (1.0 + _ROUNDING) + _ROUNDING))
+        if num_functions > max_terms:
+            raise _too_many(index_set, degree, len(families), max_terms)
+        levels = family.levels(num_functions)
+        # Rows of equal cost allow the same functions: ask once for each distinct cost.
+        distinct, which = np.unique(costs, return_inverse=True)
+        joined = join(distinct[:, None], levels / weight + offset)
+        num_allowed = np.count_nonzero(joined <= limit, axis=1)[which]
+        if num_allowed.sum() > max_terms:
+            raise _too_many(index_set, degree, len(families), max_terms)
+        parents = np.repeat(np.arange(len(rows)), num_allowed)
+        starts = np.cumsum(num_allowed) - num_allowed
+        functions = np.arange(len(parents)) - starts[parents]
+        rows = np.column_stack([rows[parents], functions])
+        costs = joined[which[parents], functions]
+        total_levels = total_levels[parents] + levels[functions]
+    order = np.lexsort((*rows.T[::-1], total_levels))
+    return rows[order]
+
+
+def _check(families: Sequence[Family], degree: int, weights: Sequence[float] | None) -> None:
+    if not families:
+        raise ValueError("an index set needs at least one family; give one for each axis")
+    if degree < 0:
+        raise ValueError(f"degree must be at least 0, got {degree}; use degree=0 for a constant")
+    if weights is None:
+        return
+    if len(weights) != len(families):
+        raise ValueError(f"{len(weights)} weights for {len(families)} axes; give one for each axis")
+    if not all(np.isfinite(weight) and weight > 0 for weight in weights):
+        raise ValueError(f"weights must be positive and finite, got {list(weights)}")
+
+
+def _too_many(index_set: str, degree: int, dimension: int, max_terms: int) -> ValueError:
+    other = "" if index_set == "hyperbolic_cross" else "use index_set='hyperbolic_cross', "
+    return ValueError(
+        f"the {index_set} set of degree {degree} in {dimension} dimensions has more than "
+        f"{max_terms:,} terms; lower the degree, {other}or raise max_terms"
+    )

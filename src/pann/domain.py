@@ -1,0 +1,100 @@
+"""Boxes with named axes: where the points lie, and the map to the reference box [-1, 1]^d."""
+
+import dataclasses
+import keyword
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+
+@dataclasses.dataclass(frozen=True, init=False)
+class Box:
+    """A product of intervals with a name for each axis, `Box(x=(-1, 1), t=(0, 2), time="t")`.
+
+    `periodic` names the axes along which everything repeats; `time` names the axis, if any, that
+    is time. Both are properties of the domain: bases and networks read them from here.
+    """
+
+    names: tuple[str, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    periodic: tuple[str, ...]
+    time: str | None
+
+    def __init__(
+        self,
+        *,
+        periodic: str | Sequence[str] = (),
+        time: str | None = None,
+        **axes: tuple[float | int, float | int],
+    ):
+        periodic = (periodic,) if isinstance(periodic, str) else tuple(periodic)
+        _check_axes(axes)
+        for name in (*periodic, *(() if time is None else (time,))):
+            if name not in axes:
+                raise ValueError(
+                    f"'{name}' is not an axis of this box; its axes are {', '.join(axes)}"
+                )
+        object.__setattr__(self, "names", tuple(axes))
+        object.__setattr__(self, "lower", tuple(float(low) for low, _ in axes.values()))
+        object.__setattr__(self, "upper", tuple(float(high) for _, high in axes.values()))
+        object.__setattr__(self, "periodic", periodic)
+        object.__setattr__(self, "time", time)
+
+    @staticmethod
+    def cube(dimension: int, lower: float | int = -1, upper: float | int = 1) -> "Box":
+        """The box [lower, upper]^dimension with axes x1, x2, ..."""
+        if dimension < 1:
+            raise ValueError(f"dimension must be at least 1, got {dimension}")
+        return Box.from_bounds([lower] * dimension, [upper] * dimension)
+
+    @staticmethod
+    def from_bounds(lower: Sequence[float | int], upper: Sequence[float | int]) -> "Box":
+        """The box between two corners with axes x1, x2, ..."""
+        axes: dict[str, Any] = {
+            f"x{axis + 1}": (float(low), float(high))
+            for axis, (low, high) in enumerate(zip(lower, upper, strict=True))
+        }
+        return Box(**axes)
+
+    @property
+    def dimension(self) -> int:
+        return len(self.names)
+
+    @property
+    def widths(self) -> Float[np.ndarray, " d"]:
+        return np.asarray(self.upper) - np.asarray(self.lower)
+
+    def to_reference(self, points: Shaped[np.ndarray, "points d"]) -> Float[np.ndarray, "points d"]:
+        """Map the box affinely to [-1, 1]^d."""
+        return 2.0 * (np.asarray(points, float) - np.asarray(self.lower)) / self.widths - 1.0
+
+    def from_reference(
+        self, points: Shaped[np.ndarray, "points d"]
+    ) -> Float[np.ndarray, "points d"]:
+        """Map [-1, 1]^d affinely to the box."""
+        return np.asarray(self.lower) + 0.5 * (np.asarray(points, float) + 1.0) * self.widths
+
+    def contains(self, points: Shaped[np.ndarray, "points d"]) -> bool:
+        """Whether every point lies in the closed box, up to rounding."""
+        return bool(np.all(np.abs(self.to_reference(points)) <= 1.0 + 1e-12))
+
+
+def _check_axes(axes: dict[str, tuple[float | int, float | int]]) -> None:
+    if not axes:
+        raise ValueError("a box needs at least one axis: Box(x=(-1, 1))")
+    for name, interval in axes.items():
+        if keyword.iskeyword(name):
+            raise ValueError(
+                f"'{name}' is a word of Python and cannot name an axis; choose another"
+            )
+        try:
+            low, high = (float(end) for end in interval)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"axis '{name}' needs a pair (low, high), got {interval!r}: Box({name}=(-1, 1))"
+            ) from None
+        if not (np.isfinite([low, high]).all() and low < high):
+            raise ValueError(f"axis '{name}' needs finite low < high, got ({low:g}, {high:g})")

@@ -1,0 +1,400 @@
+"""Where to look: sets of points in a box, drawn by samplers that all read alike.
+
+A sampler is a function `sampler(domain, num_points, ...) -> Points` that returns exactly as many
+points as it was asked for, or says why it cannot. Samplers work in the unit cube; `_place` maps
+the cube onto the box. A new one needs only to follow that signature and to be listed in `SAMPLERS`.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import inspect
+import os
+import pathlib
+import tempfile
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from jaxtyping import Bool, Float
+from scipy.spatial import Delaunay, cKDTree
+from scipy.special import roots_legendre
+from scipy.stats import qmc
+
+from pann.domain import Box
+
+
+# Compared by identity: comparing arrays entry by entry has no single truth value.
+@dataclasses.dataclass(frozen=True, eq=False)
+class Points:
+    """Points of a box in physical coordinates, with weights where they form a quadrature rule.
+
+    The weights are those of a probability measure: they sum to 1, so `weights @ values` is a mean.
+    Both arrays are read-only copies.
+    """
+
+    coordinates: Float[np.ndarray, "points d"]
+    weights: Float[np.ndarray, " points"] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "coordinates", _read_only(self.coordinates))
+        if self.weights is None:
+            return
+        object.__setattr__(self, "weights", _read_only(self.weights))
+        if len(self.weights) != len(self):
+            raise ValueError(
+                f"each point needs a weight, got {len(self.weights)} weights for {len(self)} points"
+            )
+
+    def __len__(self) -> int:
+        return len(self.coordinates)
+
+    @property
+    def dimension(self) -> int:
+        return self.coordinates.shape[1]
+
+
+def tensor_grid(*axes_nodes: Float[np.ndarray, " _"]) -> Float[np.ndarray, "points d"]:
+    """All combinations of the axes' nodes, one in a row; the last axis varies fastest."""
+    return np.stack(np.meshgrid(*axes_nodes, indexing="ij"), axis=-1).reshape(-1, len(axes_nodes))
+
+
+def equispaced(domain: Box, num_points: int) -> Points:
+    """A tensor grid of equispaced nodes with both ends, but for the right end of periodic axes."""
+    nodes_per_axis = _nodes_per_axis("equispaced", domain, num_points, minimum=2)
+    return _grid_with_ends(domain, np.linspace(0.0, 1.0, nodes_per_axis))
+
+
+def chebyshev(domain: Box, num_points: int) -> Points:
+    """A tensor grid of Chebyshev-Gauss-Lobatto nodes x_k = -cos(pi k / (n - 1)), k < n, with ends.
+
+    Along periodic axes the nodes are equispaced: both ends are the same point there, and no part
+    of the axis asks for more points than another.
+    """
+    nodes_per_axis = _nodes_per_axis("chebyshev", domain, num_points, minimum=2)
+    # (1 - cos(2 angle)) / 2 as a square, which does not cancel near the left end.
+    angles = np.linspace(0.0, 0.5 * np.pi, nodes_per_axis)
+    return _grid_with_ends(domain, np.sin(angles) ** 2)
+
+
+def gauss(domain: Box, num_points: int) -> Points:
+    """The tensor Gauss-Legendre rule with equally many nodes along each axis; see `gauss_grid`."""
+    nodes_per_axis = _nodes_per_axis("gauss", domain, num_points, minimum=1)
+    return gauss_grid(domain, [nodes_per_axis] * domain.dimension)
+
+
+def gauss_grid(domain: Box, nodes_per_axis: Sequence[int]) -> Points:
+    """The tensor Gauss-Legendre rule, exact for degree 2n - 1 along an axis with n nodes.
+
+    Along periodic axes it is the trapezoid rule on equispaced nodes, which is the Gauss rule of
+    trigonometric polynomials: exact for all frequencies below n.
+    """
+    if len(nodes_per_axis) != domain.dimension:
+        raise ValueError(
+            f"nodes_per_axis needs one count for each of the axes {', '.join(domain.names)}, "
+            f"got {len(nodes_per_axis)} counts"
+        )
+    nodes, weights = [], []
+    for name, given in zip(domain.names, nodes_per_axis, strict=True):
+        count = _count(f"the number of nodes along '{name}'", given)
+        if name in domain.periodic:
+            nodes.append(_periodic_nodes(count))
+            weights.append(np.full(count, 1.0 / count))
+        else:
+            # SciPy's rule needs O(n) memory; NumPy's builds an n by n matrix.
+            reference_nodes, reference_weights = roots_legendre(count)
+            nodes.append(0.5 * (1.0 + reference_nodes))
+            weights.append(0.5 * reference_weights)
+    product = functools.reduce(np.multiply.outer, weights).ravel()
+    return Points(_place(domain, tensor_grid(*nodes)), product)
+
+
+def uniform(domain: Box, num_points: int, seed: int = 0) -> Points:
+    """Independent points, uniformly distributed."""
+    num_points = _count("num_points", num_points)
+    return Points(_place(domain, _generator(seed).random((num_points, domain.dimension))))
+
+
+def sobol(domain: Box, num_points: int, seed: int = 0) -> Points:
+    """The first points of a scrambled Sobol sequence, best where their number is a power of two."""
+    num_points = _count("num_points", num_points)
+    sequence = qmc.Sobol(domain.dimension, scramble=True, rng=_generator(seed))
+    # Drawn as a power of two and cut: the same points as a direct draw, without SciPy's warning.
+    unit = sequence.random_base2((num_points - 1).bit_length())[:num_points]
+    return Points(_place(domain, unit))
+
+
+def poisson_disk(domain: Box, num_points: int, seed: int = 0, cache: bool = True) -> Points:
+    """Random points that keep their distance and leave no holes, in one to three dimensions.
+
+    Distances are those of the box scaled to the unit cube. No two points are closer than 0.7 of
+    the densest packing's distance: sqrt(2 / (sqrt(3) N)) in 2D, (sqrt(2) / N)^(1/3) in 3D, 1 / N
+    in 1D. Some points lie on the box's faces.
+
+    With `cache`, points drawn once are read from disk afterwards: from the folder PANN_CACHE of
+    the environment, else $XDG_CACHE_HOME/pann, else ~/.cache/pann.
+    """
+    num_points, dimension = _count("num_points", num_points), domain.dimension
+    if dimension > 3:
+        raise ValueError(f"poisson_disk needs 1 to 3 dimensions, got {dimension}; use sobol there")
+    generator = _generator(seed)
+    file = _cache_file(dimension, num_points, seed) if cache else None
+    unit = None if file is None else _load(file, (num_points, dimension))
+    if unit is None:
+        draw = _jittered if dimension == 1 else _poisson_disk
+        unit = draw(dimension, num_points, generator)
+        if file is not None:
+            _store(file, unit)
+    return Points(_place(domain, unit))
+
+
+def from_array(domain: Box, array: npt.ArrayLike) -> Points:
+    """Points of your own: an array of shape (points, d), or (points,) in one dimension."""
+    given, dimension = np.asarray(array), domain.dimension
+    if given.dtype.kind not in "iuf":
+        raise ValueError(
+            f"points must be an array of real numbers, got the type {given.dtype}; "
+            "convert them with numpy.asarray(points, float)"
+        )
+    if given.size == 0:
+        raise ValueError(f"there must be a point at least, got an array of shape {given.shape}")
+    if given.ndim == 1 and dimension == 1:
+        given = given[:, None]
+    if given.ndim != 2 or given.shape[1] != dimension:
+        raise ValueError(
+            f"points need the shape (points, {dimension}), a column for each of the axes "
+            f"{', '.join(domain.names)}; got {given.shape}"
+        )
+    coordinates = given.astype(float)
+    broken = ~np.isfinite(coordinates).all(axis=1)
+    if broken.any():
+        raise ValueError(
+            f"{broken.sum()} of {len(coordinates)} points have a NaN or infinite coordinate, "
+            f"the first is point {broken.argmax()}; remove them first"
+        )
+    _check_inside(domain, coordinates, given.dtype)
+    return Points(coordinates.clip(domain.lower, domain.upper))
+
+
+def sample(name: str, domain: Box, num_points: int, seed: int = 0) -> Points:
+    """Draw points by the name of the sampler; those that draw no random numbers ignore the seed."""
+    if name not in SAMPLERS:
+        raise ValueError(f"no sampler is called {name!r}; choose one of {', '.join(SAMPLERS)}")
+    sampler = SAMPLERS[name]
+    if "seed" in inspect.signature(sampler).parameters:
+        return sampler(domain, num_points, seed=seed)
+    return sampler(domain, num_points)
+
+
+SAMPLERS: dict[str, Callable[..., Points]] = {
+    "equispaced": equispaced,
+    "poisson_disk": poisson_disk,
+    "sobol": sobol,
+    "uniform": uniform,
+    "gauss": gauss,
+    "chebyshev": chebyshev,
+}
+
+
+# ---- Poisson disks in the unit cube ----
+
+# To be raised with every change of the points that a seed gives, so that no old file is read.
+_POISSON_DISK_VERSION = 1
+# The distance darts start with, relative to the densest packing's: about what random darts can
+# fill a box with, so that the holes left have room for the points still missing.
+_FIRST_DISTANCE = {2: 0.80, 3: 0.84}
+
+
+def _poisson_disk(
+    dimension: int, num_points: int, generator: np.random.Generator
+) -> Float[np.ndarray, "points d"]:
+    """Throw darts until few land, then put the missing points into the largest holes.
+
+    Darts alone would need ever more throws for ever smaller gaps; the Delaunay triangulation
+    knows where the gaps are. The distance asked for shrinks as the holes of that size are filled.
+    """
+    packing = {2: 2.0 / 3.0**0.5 / num_points, 3: 2.0**0.5 / num_points}[dimension]
+    packing **= 1.0 / dimension
+    distance = _FIRST_DISTANCE[dimension] * packing
+    points, landed = np.empty((0, dimension)), num_points
+    while landed > 0.01 * num_points and len(points) < num_points:
+        darts = generator.random((num_points, dimension))
+        if len(points) > 0:
+            nearest, _ = cKDTree(points).query(darts, distance_upper_bound=distance)
+            darts = darts[np.isinf(nearest)]
+        darts = darts[_keep_apart(darts, distance)][: num_points - len(points)]
+        landed = len(darts)
+        points = np.concatenate([points, darts])
+    while len(points) < num_points:
+        centers = _hole_centers(points, margin=2.0 * packing)
+        sizes, _ = cKDTree(points).query(centers)
+        distance = min(distance, sizes.max())
+        # Largest first: where holes overlap, the first in line is filled.
+        order = np.argsort(-sizes, kind="stable")
+        centers = centers[order[sizes[order] >= distance]]
+        centers = centers[_keep_apart(centers, distance)][: num_points - len(points)]
+        points = np.concatenate([points, centers])
+        distance *= 0.97
+    return points
+
+
+def _jittered(
+    dimension: int, num_points: int, generator: np.random.Generator
+) -> Float[np.ndarray, "points d"]:
+    """One point in the middle fifth of each of N equal cells: neighbors are 0.8 / N apart."""
+    cells = np.arange(num_points)[:, None]
+    return (cells + 0.4 + 0.2 * generator.random((num_points, dimension))) / num_points
+
+
+def _keep_apart(
+    candidates: Float[np.ndarray, "candidates d"], distance: float
+) -> Bool[np.ndarray, " candidates"]:
+    """Which candidates stay if they are taken in order, each if none taken before is too close."""
+    pairs = np.sort(cKDTree(candidates).query_pairs(distance, output_type="ndarray"), axis=1)
+    stays = np.ones(len(candidates), bool)
+    # All that have no rival in front of them are taken at once and their rivals dropped. The pairs
+    # left are a smaller problem of the same kind: a few passes replace the loop over candidates.
+    while len(pairs) > 0:
+        first, second = pairs.T
+        has_rival_in_front = np.zeros(len(candidates), bool)
+        has_rival_in_front[second] = True
+        stays[second[~has_rival_in_front[first]]] = False
+        pairs = pairs[stays[first] & stays[second]]
+    return stays
+
+
+def _hole_centers(
+    points: Float[np.ndarray, "points d"], margin: float
+) -> Float[np.ndarray, "holes d"]:
+    """Centers of the largest empty balls: the Voronoi vertices in the unit cube.
+
+    Points closer than `margin` to a face are mirrored at it, so that the holes at the faces, edges
+    and corners are Voronoi vertices too.
+    """
+    mirrored, dimension = points, points.shape[1]
+    for axis in range(dimension):
+        left = mirrored[mirrored[:, axis] < margin]
+        right = mirrored[mirrored[:, axis] > 1.0 - margin]
+        left[:, axis] *= -1.0
+        right[:, axis] = 2.0 - right[:, axis]
+        mirrored = np.concatenate([mirrored, left, right])
+    triangulation = Delaunay(mirrored)
+    # Qhull lifts the points to z = scale |x|^2; a facet there with the normal (n, n_z) is a simplex
+    # with the circumcenter -n / (2 scale n_z), with no linear systems that flat simplices break.
+    normals, heights = np.split(triangulation.equations[:, :-1], [dimension], axis=1)
+    centers = -normals / (2.0 * triangulation.paraboloid_scale * heights)
+    # Centers on a face lie on either side of it by rounding.
+    inside = np.all((centers > -1e-6) & (centers < 1.0 + 1e-6), axis=1)
+    return centers[inside].clip(0.0, 1.0)
+
+
+# ---- The cache on disk: never a reason to fail ----
+
+
+def _cache_file(dimension: int, num_points: int, seed: int) -> pathlib.Path | None:
+    if own := os.environ.get("PANN_CACHE"):
+        folder = pathlib.Path(own)
+    elif shared := os.environ.get("XDG_CACHE_HOME"):
+        folder = pathlib.Path(shared) / "pann"
+    else:
+        try:
+            folder = pathlib.Path.home() / ".cache" / "pann"
+        except RuntimeError:  # There is no home folder.
+            return None
+    return folder / f"poisson_disk-v{_POISSON_DISK_VERSION}-{dimension}d-n{num_points}-s{seed}.npy"
+
+
+def _load(file: pathlib.Path, shape: tuple[int, int]) -> Float[np.ndarray, "points d"] | None:
+    """The points in the file, or None if there are none or they are not what was stored."""
+    try:
+        with file.open("rb") as stream:
+            unit = np.lib.format.read_array(stream, allow_pickle=False)
+    except Exception:  # Bytes of a broken file can raise about anything.
+        return None
+    if unit.shape != shape or unit.dtype != float:
+        return None
+    return unit if np.all((unit >= 0.0) & (unit <= 1.0)) else None
+
+
+def _store(file: pathlib.Path, unit: Float[np.ndarray, "points d"]) -> None:
+    """Write to a temporary file and rename it: a reader sees all of the points or none."""
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(suffix=".tmp", dir=file.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                np.save(stream, unit, allow_pickle=False)
+            os.replace(temporary, file)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+
+# ---- Helpers of all samplers ----
+
+
+def _place(domain: Box, unit: Float[np.ndarray, "points d"]) -> Float[np.ndarray, "points d"]:
+    """Map the unit cube onto the box."""
+    lower, upper = np.asarray(domain.lower), np.asarray(domain.upper)
+    # This form, unlike lower + unit * width, meets both ends exactly.
+    return (lower * (1.0 - unit) + upper * unit).clip(lower, upper)
+
+
+def _grid_with_ends(domain: Box, nodes: Float[np.ndarray, " n"]) -> Points:
+    """The tensor grid of the nodes, or of equally many equispaced ones along periodic axes."""
+    periodic = _periodic_nodes(len(nodes))
+    axes_nodes = (periodic if name in domain.periodic else nodes for name in domain.names)
+    return Points(_place(domain, tensor_grid(*axes_nodes)))
+
+
+def _periodic_nodes(count: int) -> Float[np.ndarray, " n"]:
+    return np.arange(count) / count
+
+
+def _nodes_per_axis(sampler: str, domain: Box, num_points: int, minimum: int) -> int:
+    """The n with n^d = num_points."""
+    num_points, dimension = _count("num_points", num_points), domain.dimension
+    nodes_per_axis = round(num_points ** (1.0 / dimension))
+    if nodes_per_axis >= minimum and nodes_per_axis**dimension == num_points:
+        return nodes_per_axis
+    below = max(minimum, nodes_per_axis - (nodes_per_axis**dimension > num_points))
+    raise ValueError(
+        f"{sampler} is a tensor grid and needs n^{dimension} points with n at least {minimum} in "
+        f"{dimension}D, got num_points={num_points}; use num_points={below**dimension} or "
+        f"num_points={(below + 1) ** dimension}"
+    )
+
+
+def _count(what: str, given: object) -> int:
+    if not isinstance(given, int | np.integer) or given < 1:
+        raise ValueError(f"{what} must be an integer of at least 1, got {given!r}; use 1 or more")
+    return int(given)
+
+
+def _generator(seed: object) -> np.random.Generator:
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"seed must be an integer of at least 0, got {seed!r}; use seed=0")
+    return np.random.default_rng(seed)
+
+
+def _read_only(array: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+    copy = np.array(array, float)
+    copy.flags.writeable = False
+    return copy
+
+
+def _check_inside(domain: Box, coordinates: Float[np.ndarray, "points d"], given: np.dtype) -> None:
+    """Refuse points outside of the box; `given` is the type they had before they became floats."""
+    lower, upper = np.asarray(domain.lower), np.asarray(domain.upper)
+    excess = np.maximum(lower - coordinates, coordinates - upper)
+    # A box's end, rounded to the precision the points came in, is not outside.
+    precision = np.finfo(given).eps if given.kind == "f" else 0.0
+    rounding = 1e-12 * domain.widths + precision * np.maximum(np.abs(lower), np.abs(upper))
+    outside = (excess > rounding).any(axis=1)
+    if outside.any():
+        point, axis = np.unravel_index(np.argmax(excess / domain.widths), excess.shape)
+        raise ValueError(
+            f"{outside.sum()} of {len(coordinates)} points lie outside of the box; the worst is "
+            f"point {point} with {domain.names[axis]} = {coordinates[point, axis]}, which must be "
+            f"in [{lower[axis]}, {upper[axis]}]; remove them or use a larger box"
+        )

@@ -1,0 +1,36 @@
+"""Training: stages, recipes made of them, and the linear algebra that they share."""
+
+from pann.training.gauss_newton import GaussNewton
+from pann.training.gradient import LBFGS, Adam
+from pann.training.guard import KeepIfBetter, run_recipe
+from pann.training.linear import LeastSquares
+from pann.training.place import Place
+from pann.training.prune import Prune
+from pann.training.rates import Constant, Cosine, Rate, Stepwise
+from pann.training.recipes import PAPER, Recipe, Sizes, default_recipe, describe, recipe_named
+from pann.training.stage import Outcome, Progress, Stage, Task
+
+__all__ = [
+    "LBFGS",
+    "PAPER",
+    "Adam",
+    "Constant",
+    "Cosine",
+    "GaussNewton",
+    "KeepIfBetter",
+    "LeastSquares",
+    "Outcome",
+    "Place",
+    "Progress",
+    "Prune",
+    "Rate",
+    "Recipe",
+    "Sizes",
+    "Stage",
+    "Stepwise",
+    "Task",
+    "default_recipe",
+    "describe",
+    "recipe_named",
+    "run_recipe",
+]

@@ -1,0 +1,315 @@
+"""Gradient training: Adam and L-BFGS, whole loops inside the compiled program.
+
+A compiled call advances all trials by some steps and returns the figures to record; the number of
+steps is an argument, so one program serves every chunk. Tables are arguments, too.
+"""
+
+import abc
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+
+from pann.loss import Loss, Rows, relative_error
+from pann.model import Parameters, trainable
+from pann.training.linear import finish_exact, shared_or_per_trial_projector
+from pann.training.rates import Cosine, Rate
+from pann.training.stage import (
+    CONVERGED,
+    HELD_OUT,
+    NOT_FINITE,
+    RUNNING,
+    Outcome,
+    Recorder,
+    Stage,
+    Task,
+)
+
+
+class GradientStage(Stage):
+    """A stage that follows gradients; subclasses say by which optimizer."""
+
+    @property
+    @abc.abstractmethod
+    def num_steps(self) -> int: ...
+
+    @property
+    @abc.abstractmethod
+    def record_every(self) -> int: ...
+
+    @abc.abstractmethod
+    def optimizer(self) -> optax.GradientTransformationExtraArgs: ...
+
+    @property
+    @abc.abstractmethod
+    def minibatch(self) -> int | None: ...
+
+    @property
+    @abc.abstractmethod
+    def patience_steps(self) -> int | None: ...
+
+    @property
+    @abc.abstractmethod
+    def gradient_tolerance(self) -> float: ...
+
+    def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
+        return _descend(self, task, trials)
+
+
+@dataclasses.dataclass(frozen=True)
+class Adam(GradientStage):
+    """Adam (Kingma and Ba 2015), full batch or minibatch; with `weight_decay`, AdamW.
+
+    With `patience`, training stops when the held-out error has not improved for that many steps,
+    and the best state is restored.
+    """
+
+    steps: int = 20_000
+    rate: Rate = dataclasses.field(default_factory=Cosine)
+    batch_size: int | None = None
+    weight_decay: float = 0.0
+    patience: int | None = None
+    record_every: int = 100
+
+    def __post_init__(self) -> None:
+        _check_counts(self, "steps", "batch_size", "patience", "record_every")
+
+    @property
+    def num_steps(self) -> int:
+        return self.steps
+
+    @property
+    def minibatch(self) -> int | None:
+        return self.batch_size
+
+    @property
+    def patience_steps(self) -> int | None:
+        return self.patience
+
+    @property
+    def gradient_tolerance(self) -> float:
+        return 0.0
+
+    def optimizer(self) -> optax.GradientTransformationExtraArgs:
+        rate = self.rate.schedule(self.steps)
+        adam = (
+            optax.adamw(rate, weight_decay=self.weight_decay)
+            if self.weight_decay
+            else (optax.adam(rate))
+        )
+        return optax.with_extra_args_support(adam)
+
+
+@dataclasses.dataclass(frozen=True)
+class LBFGS(GradientStage):
+    """L-BFGS (Liu and Nocedal 1989) with a zoom line search for the strong Wolfe conditions.
+
+    `tolerance` stops a trial once the largest entry of the gradient is below it.
+    """
+
+    iterations: int = 400
+    memory: int = 50
+    tolerance: float = 0.0
+    record_every: int = 20
+
+    def __post_init__(self) -> None:
+        _check_counts(self, "iterations", "memory", "record_every")
+
+    @property
+    def num_steps(self) -> int:
+        return self.iterations
+
+    @property
+    def minibatch(self) -> int | None:
+        return None
+
+    @property
+    def patience_steps(self) -> int | None:
+        return None
+
+    @property
+    def gradient_tolerance(self) -> float:
+        return self.tolerance
+
+    def optimizer(self) -> optax.GradientTransformationExtraArgs:
+        search = optax.scale_by_zoom_linesearch(
+            max_linesearch_steps=25, initial_guess_strategy="one"
+        )
+        return optax.lbfgs(memory_size=self.memory, linesearch=search)
+
+
+def _check_counts(stage: Stage, *names: str) -> None:
+    for name in names:
+        value = getattr(stage, name)
+        if value is not None and value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value} in {stage}")
+
+
+class _State(eqx.Module):
+    """One trial under way; all arrays."""
+
+    parameters: Parameters
+    optimizer: PyTree
+    key: PRNGKeyArray
+    step: Int[Array, "*trials"]
+    code: Int[Array, "*trials"]
+    best: Parameters
+    best_error: Float[Array, "*trials"]
+    best_step: Int[Array, "*trials"]
+
+
+def _descend(stage: GradientStage, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
+    projector, projector_axis = None, None
+    if task.loss.constraint == "exact":
+        if stage.minibatch is not None:
+            raise ValueError(
+                "the exact constraint needs all rows at once, and cannot be used with "
+                f"batch_size={stage.minibatch}; leave batch_size out"
+            )
+        projector, projector_axis = shared_or_per_trial_projector(task, trials)
+    num_trials = trials.keep_b.shape[0]
+    weights = task.weights(trials)
+    state = _start(stage, trials, jax.random.split(task.key, num_trials))
+    recorder = Recorder(stage, task, stage.num_steps)
+    step = 0
+    while step < stage.num_steps:
+        count = min(stage.record_every, stage.num_steps - step)
+        state, values = _advance(
+            stage,
+            task.loss,
+            state,
+            count,
+            task.rows,
+            task.held_out,
+            weights,
+            projector,
+            projector_axis,
+        )
+        step += count
+        recorder.record(step, values)
+        if np.all(np.asarray(state.code) != RUNNING):
+            break
+    trained = state.best if stage.patience_steps is not None else state.parameters
+    if task.loss.constraint == "exact":
+        trained = finish_exact(task, trained)
+    return trained, recorder.outcome(np.asarray(state.code))
+
+
+@eqx.filter_jit
+def _start(stage: GradientStage, trials: Parameters, keys: PRNGKeyArray) -> _State:
+    def one(parameters: Parameters, key: PRNGKeyArray) -> _State:
+        moving, _ = eqx.partition(parameters, trainable(parameters))
+        dtype = parameters.b.dtype
+        return _State(
+            parameters,
+            stage.optimizer().init(moving),
+            key,
+            jnp.array(0),
+            jnp.array(RUNNING),
+            parameters,
+            jnp.array(jnp.inf, dtype),
+            jnp.array(0),
+        )
+
+    return eqx.filter_vmap(one)(trials, keys)
+
+
+@eqx.filter_jit
+def _advance(
+    stage: GradientStage,
+    loss: Loss,
+    states: _State,
+    count: int | Array,
+    rows: Rows,
+    held_out: Rows | None,
+    weights: Float[Array, "trials points"],
+    projector: Array | None,
+    projector_axis: int | None,
+) -> tuple[_State, dict[str, Float[Array, " trials"]]]:
+    optimizer = stage.optimizer()
+    num_rows = rows.x.shape[0]
+
+    def one(
+        state: _State, weight: Float[Array, " points"], projector: Array | None
+    ) -> tuple[_State, dict[str, Array]]:
+        weighted = eqx.tree_at(lambda r: r.weights, rows, weight)
+        spec = trainable(state.parameters)
+        _, fixed = eqx.partition(state.parameters, spec)
+        chunk_key = jax.random.fold_in(state.key, state.step)
+        batch_size = min(stage.minibatch or num_rows, num_rows)
+        order = None
+        if stage.minibatch is not None:
+            order = jax.random.permutation(chunk_key, num_rows)
+
+        def step(index: Array, carry: tuple[PyTree, PyTree, Array]) -> tuple:
+            moving, optimizer_state, code = carry
+            batch, dropout_key = weighted, None
+            if order is not None:
+                chosen = order[(index * batch_size + jnp.arange(batch_size)) % num_rows]
+                batch = jax.tree.map(lambda array: array[chosen], weighted)
+            if state.parameters.network is not None and state.parameters.network.dropout > 0:
+                dropout_key = jax.random.fold_in(chunk_key, index + 1)
+
+            def total(moving: PyTree) -> Float[Array, ""]:
+                return loss.total(eqx.combine(moving, fixed), batch, projector, dropout_key)
+
+            value, gradient = jax.value_and_grad(total)(moving)
+            updates, new_state = optimizer.update(
+                gradient, optimizer_state, moving, value=value, grad=gradient, value_fn=total
+            )
+            new_moving = optax.apply_updates(moving, updates)
+            new_code = jnp.where(
+                jnp.isfinite(value),
+                jnp.where(_largest(gradient) <= stage.gradient_tolerance, CONVERGED, code),
+                NOT_FINITE,
+            )
+            # A trial that has stopped keeps its state while the others go on.
+            go_on = (code == RUNNING) & jnp.isfinite(value)
+            keep = lambda new, old: jnp.where(go_on, new, old)
+            return (
+                jax.tree.map(keep, new_moving, moving),
+                jax.tree.map(keep, new_state, optimizer_state),
+                jnp.where(code == RUNNING, new_code, code),
+            )
+
+        moving, _ = eqx.partition(state.parameters, spec)
+        moving, optimizer_state, code = jax.lax.fori_loop(
+            0, count, step, (moving, state.optimizer, state.code)
+        )
+        parameters = eqx.combine(moving, fixed)
+        values = dict(loss.terms(parameters, weighted, projector))
+        # The update before a loss that is not finite may itself be the culprit: go back to the
+        # state of the last record.
+        finite = jnp.all(jnp.stack([jnp.isfinite(value) for value in values.values()]))
+        parameters = jax.tree.map(
+            lambda new, old: jnp.where(finite, new, old), parameters, state.parameters
+        )
+        code = jnp.where(finite, code, NOT_FINITE)
+        best, best_error, best_step = state.best, state.best_error, state.best_step
+        now = state.step + count
+        if held_out is not None:
+            error = relative_error(parameters, held_out)
+            values["held_out"] = error
+            better = error < best_error
+            best = jax.tree.map(lambda new, old: jnp.where(better, new, old), parameters, best)
+            best_error = jnp.where(better, error, best_error)
+            best_step = jnp.where(better, now, best_step)
+            if stage.patience_steps is not None:
+                tired = (now - best_step >= stage.patience_steps) & (code == RUNNING)
+                code = jnp.where(tired, HELD_OUT, code)
+        else:
+            best = parameters
+        new = _State(parameters, optimizer_state, state.key, now, code, best, best_error, best_step)
+        return new, values
+
+    return jax.vmap(one, in_axes=(0, 0, projector_axis))(states, weights, projector)
+
+
+def _largest(tree: PyTree) -> Float[Array, ""]:
+    return jnp.max(
+        jnp.stack([jnp.max(jnp.abs(leaf), initial=0.0) for leaf in jax.tree.leaves(tree)])
+    )

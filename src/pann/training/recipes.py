@@ -1,0 +1,107 @@
+"""Recipes: tuples of stages with names.
+
+`paper` is what the paper did. `default` depends on the sizes: Levenberg-Marquardt where its
+Jacobian and normal matrix are affordable, minibatch Adam between two linear solves where not.
+"""
+
+import dataclasses
+
+import jax
+
+from pann.training.gauss_newton import GaussNewton
+from pann.training.gradient import LBFGS, Adam
+from pann.training.guard import KeepIfBetter
+from pann.training.linear import LeastSquares
+from pann.training.place import Place
+from pann.training.prune import Prune
+from pann.training.rates import Cosine
+from pann.training.stage import Stage
+
+Recipe = tuple[Stage, ...]
+
+PAPER: Recipe = (Adam(20_000, Cosine(1e-3)), Prune(1e-4), LBFGS(400), Prune(1e-4))
+
+# Coefficients below this share of the largest are rounding, not signal.
+ROUND_OFF_SHARE = {"float64": 1e-12, "float32": 1e-5}
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """What the choice of a recipe depends on."""
+
+    num_points: int
+    num_terms: int
+    num_network_parameters: int
+    num_outputs: int = 1
+    embedded: bool = False
+    exact: bool = False
+    precision: str = "float64"
+    batch_limit: int = 1024
+
+    @property
+    def newton_operations(self) -> float:
+        """Floating-point operations of one Levenberg-Marquardt iteration."""
+        rows, count = self.num_points * self.num_outputs, self.num_network_parameters
+        smaller = min(rows, count)
+        return 2.0 * rows * count * (smaller + 2 * self.num_terms) + smaller**3 / 3
+
+    @property
+    def newton_bytes(self) -> float:
+        """Memory of one Levenberg-Marquardt iteration: some Jacobians and normal matrices."""
+        rows, count = self.num_points * self.num_outputs, self.num_network_parameters
+        item = 8 if self.precision == "float64" else 4
+        return item * (4.0 * rows * count + 3.0 * min(rows, count) ** 2)
+
+
+# One iteration in a few seconds: 4e11 operations on two CPU cores, a hundred times that on a GPU.
+NEWTON_OPERATIONS = {"cpu": 4e11, "gpu": 4e13}
+NEWTON_BYTES = {"cpu": 8e9, "gpu": 6e10}
+
+
+def default_recipe(sizes: Sizes) -> tuple[Recipe, str]:
+    """The recipe for these sizes, and a sentence that says why."""
+    prune = Prune(ROUND_OFF_SHARE[sizes.precision], relative=True)
+    if sizes.num_network_parameters == 0:
+        return (LeastSquares("polynomial"), prune), "no network: the polynomial is solved for"
+    first = () if sizes.num_terms == 0 else (LeastSquares("polynomial", alone=True),)
+    platform = "cpu" if jax.default_backend() == "cpu" else "gpu"
+    affordable = (
+        sizes.newton_operations <= NEWTON_OPERATIONS[platform]
+        and sizes.newton_bytes <= NEWTON_BYTES[platform]
+    )
+    counts = f"{sizes.num_network_parameters:,} network parameters on {sizes.num_points:,} points"
+    if affordable and not sizes.embedded:
+        network: Recipe = (Place(), LeastSquares("both"), GaussNewton(), LeastSquares("both"))
+        why = f"second order: {counts} are {sizes.newton_operations:.1e} operations an iteration"
+    else:
+        small = sizes.num_points <= 2 * sizes.batch_limit
+        batch = None if small or sizes.exact else sizes.batch_limit
+        adam = Adam(20_000, Cosine(2e-3), batch_size=batch, patience=4_000)
+        network = (Place(), LeastSquares("both"), adam, LeastSquares("both"))
+        reason = "inputs are embedded" if sizes.embedded else f"{counts} are too many"
+        why = f"gradient: {reason} for Levenberg-Marquardt on this device"
+    return (*first, KeepIfBetter(network), prune), why
+
+
+def describe(recipe: Recipe) -> str:
+    """A recipe as one would type it, a stage a line."""
+    return "(\n" + "".join(f"    {stage!r},\n" for stage in recipe) + ")"
+
+
+NAMES = ("default", "paper")
+
+
+def recipe_named(recipe: str | Recipe, sizes: Sizes) -> tuple[Recipe, str]:
+    """A recipe by name, or as given, with a sentence that says why these stages."""
+    if isinstance(recipe, str):
+        if recipe not in NAMES:
+            raise ValueError(
+                f"there is no recipe '{recipe}'; choose one of {', '.join(NAMES)}, or give a tuple "
+                "of stages such as (Adam(1000), LBFGS(100))"
+            )
+        return (PAPER, "as in the paper") if recipe == "paper" else default_recipe(sizes)
+    stages = tuple(recipe)
+    for stage in stages:
+        if not isinstance(stage, Stage):
+            raise ValueError(f"a recipe is a tuple of stages, but it contains {stage!r}")
+    return stages, "as given"

@@ -1,0 +1,146 @@
+"""What a training stage is given, and what it gives back.
+
+A recipe is a tuple of stages. Each takes the task and the trials (parameters with a leading axis,
+one entry a seed) and returns the trained trials with an `Outcome`: why each trial stopped, and a
+history of every loss term, the held-out error and the seconds.
+"""
+
+import abc
+import dataclasses
+import time
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from pann.loss import Loss, Rows, relative_error
+from pann.model import Parameters
+
+RUNNING, CONVERGED, NOT_FINITE, STALLED, HELD_OUT, ROUND_OFF = range(6)
+REASONS = {
+    RUNNING: "all steps done",
+    CONVERGED: "converged",
+    NOT_FINITE: "the loss was no longer finite; the last finite state is kept",
+    STALLED: "no step lowers the loss any more",
+    HELD_OUT: "the held-out error stopped falling",
+    ROUND_OFF: "the residual is at round-off",
+}
+
+Report = Callable[["Progress"], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """What a progress bar needs: the stage, how far it is, and the latest figures."""
+
+    stage: "Stage"
+    step: int
+    num_steps: int
+    figures: dict[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """Rows to fit, rows held out, the loss, a key, and whom to tell of progress.
+
+    `term_scales` are the factors that make the basis orthonormal, for the preconditioner
+    K(x) = sqrt(m / sum_k phi_k(x)^2); None turns it off.
+    """
+
+    rows: Rows
+    loss: Loss
+    key: PRNGKeyArray
+    held_out: Rows | None = None
+    term_scales: Float[Array, " terms"] | None = None
+    report: Report = lambda progress: None
+
+    def weights(self, trials: Parameters) -> Float[Array, "trials points"]:
+        """Row weights of each trial: the preconditioner depends on the terms not yet pruned."""
+        return _weights(self.rows, self.term_scales, trials.keep_b)
+
+
+@eqx.filter_jit
+def _weights(
+    rows: Rows, scales: Float[Array, " terms"] | None, keep_b: Array
+) -> Float[Array, "trials points"]:
+    def one(kept: Array) -> Float[Array, " points"]:
+        if scales is None:
+            return rows.weights
+        density = rows.table**2 @ (scales**2 * kept)
+        return rows.weights * jnp.where(
+            jnp.any(kept), jnp.sqrt(jnp.sum(kept) / jnp.where(density > 0, density, 1.0)), 1.0
+        )
+
+    return jax.vmap(one)(keep_b)
+
+
+class Stage(abc.ABC):
+    """One step of a recipe. Final subclasses are frozen dataclasses that compare equal."""
+
+    @abc.abstractmethod
+    def run(self, task: Task, trials: Parameters) -> tuple[Parameters, "Outcome"]: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a stage did: why each trial stopped, its history, and remarks for a person.
+
+    `history` maps "step" and "seconds" to one entry a record, and every other name ("data",
+    "constraint", "held_out", ...) to an array of shape (trials, records).
+    """
+
+    stage: Stage
+    reasons: tuple[str, ...]
+    history: dict[str, np.ndarray]
+    seconds: float
+    notes: tuple[str, ...] = ()
+    inner: tuple["Outcome", ...] = ()
+
+
+@eqx.filter_jit
+def figures(
+    loss: Loss,
+    trials: Parameters,
+    rows: Rows,
+    held_out: Rows | None,
+    weights: Float[Array, "trials points"],
+) -> dict[str, Float[Array, " trials"]]:
+    """Every term of the loss and the held-out relative error, for each trial."""
+
+    def one(parameters: Parameters, weight: Float[Array, " points"]) -> dict[str, Array]:
+        weighted = eqx.tree_at(lambda r: r.weights, rows, weight)
+        values = dict(loss.terms(parameters, weighted))
+        if held_out is not None:
+            values["held_out"] = relative_error(parameters, held_out)
+        return values
+
+    return jax.vmap(one)(trials, weights)
+
+
+class Recorder:
+    """Collects the history of one stage and reports progress."""
+
+    def __init__(self, stage: Stage, task: Task, num_steps: int):
+        self.stage, self.task, self.num_steps = stage, task, num_steps
+        self.start = time.perf_counter()
+        self.steps: list[int] = []
+        self.seconds: list[float] = []
+        self.values: dict[str, list[np.ndarray]] = {}
+
+    def record(self, step: int, values: dict[str, Float[Array, " trials"]]) -> None:
+        host = {name: np.asarray(value) for name, value in values.items()}
+        self.steps.append(step)
+        self.seconds.append(time.perf_counter() - self.start)
+        for name, value in host.items():
+            self.values.setdefault(name, []).append(value)
+        means = {name: float(np.mean(value)) for name, value in host.items()}
+        self.task.report(Progress(self.stage, step, self.num_steps, means))
+
+    def outcome(self, codes: np.ndarray, notes: tuple[str, ...] = ()) -> Outcome:
+        history = {"step": np.asarray(self.steps), "seconds": np.asarray(self.seconds)}
+        history |= {name: np.stack(values, axis=1) for name, values in self.values.items()}
+        reasons = tuple(REASONS[int(code)] for code in np.atleast_1d(codes))
+        return Outcome(self.stage, reasons, history, time.perf_counter() - self.start, notes)
