@@ -3,10 +3,24 @@
 import os
 from collections.abc import Iterator
 
+import jax
 import pytest
+from threadpoolctl import threadpool_limits
 
 # Set here and not in a fixture: test modules may import matplotlib while they are collected.
 os.environ["MPLBACKEND"] = "Agg"
+# The programs of the tests are small and many: compiling them well takes longer than it saves.
+jax.config.update("jax_disable_most_optimizations", True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread_for_blas() -> Iterator[None]:
+    """Two processes that each let OpenBLAS spin on all cores slow one another a hundredfold."""
+    # SciPy's copy is the one that JAX calls; it must be loaded to be limited.
+    import scipy.linalg  # noqa: F401
+
+    with threadpool_limits(1):
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

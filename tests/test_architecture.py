@@ -28,6 +28,7 @@ LAYERS = (
     "regression",
     "baselines",
     "targets",
+    "progress",
     "plotting",
     "demo",
     "cli",

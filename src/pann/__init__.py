@@ -4,7 +4,7 @@ from pann import points, targets
 from pann.basis import Basis, make_basis
 from pann.domain import Box
 from pann.model import PANN
-from pann.network import Complementary, Glorot, RePU
+from pann.network import AxisUnits, Complementary, Glorot, Periodic, RandomFourier, RePU
 from pann.regression import Fit, fit, relative_l2
 from pann.training import (
     LBFGS,
@@ -16,6 +16,7 @@ from pann.training import (
     LeastSquares,
     Place,
     Prune,
+    Race,
     Stepwise,
 )
 
@@ -25,6 +26,7 @@ __all__ = [
     "LBFGS",
     "PANN",
     "Adam",
+    "AxisUnits",
     "Basis",
     "Box",
     "Complementary",
@@ -35,8 +37,11 @@ __all__ = [
     "Glorot",
     "KeepIfBetter",
     "LeastSquares",
+    "Periodic",
     "Place",
     "Prune",
+    "Race",
+    "RandomFourier",
     "RePU",
     "Stepwise",
     "fit",

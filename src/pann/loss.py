@@ -104,6 +104,8 @@ def project(
 
 
 def relative_error(parameters: Parameters, rows: Rows) -> Float[Array, ""]:
-    """|u - y| / |y| over the rows."""
+    """|W (u - y)| / |W y| over the rows, W their sample weights; |W (u - y)| where y is zero."""
+    weights = rows.weights[:, None]
     difference = parameters.output(rows.x, rows.table) - rows.target
-    return jnp.linalg.norm(difference) / jnp.linalg.norm(rows.target)
+    size = jnp.linalg.norm(weights * rows.target)
+    return jnp.linalg.norm(weights * difference) / jnp.where(size > 0, size, 1.0)

@@ -193,15 +193,16 @@ class PANN:
         p = self.parameters
         keep_a, keep_b = np.flatnonzero(p.keep_a), np.flatnonzero(p.keep_b)
         network = None if p.network is None or len(keep_a) == 0 else p.network.select(keep_a)
+        # NumPy picks what is kept: JAX would compile a program for every number of terms.
         with jax.enable_x64(True):
             parameters = Parameters(
                 network=network,
-                a=p.a[keep_a],
-                b=p.b[keep_b],
+                a=jax.device_put(np.asarray(p.a)[keep_a]),
+                b=jax.device_put(np.asarray(p.b)[keep_b]),
                 bias=p.bias,
-                keep_a=jnp.ones(len(keep_a), bool),
-                keep_b=jnp.ones(len(keep_b), bool),
-                overlap=p.overlap[keep_b],
+                keep_a=jax.device_put(np.ones(len(keep_a), bool)),
+                keep_b=jax.device_put(np.ones(len(keep_b), bool)),
+                overlap=jax.device_put(np.asarray(p.overlap)[keep_b]),
             )
         return dataclasses.replace(self, basis=self.basis.subset(keep_b), parameters=parameters)
 

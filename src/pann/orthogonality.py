@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 CONSTRAINTS = ("A", "B", "C", "D", "E", "F", "G", "H")
 POWER_ITERATIONS = 100
@@ -44,16 +44,17 @@ def constraint_norm(
 ) -> Float[Array, ""]:
     """|C_name| in the Frobenius or the spectral norm; for several outputs, of all rows together."""
     network_form, polynomial_form = _FORMS[name]
-    squares = []
-    for output in range(network.coefficients.shape[1]):
-        if norm == "spectral":
-            left = _factor(network_form, network, output)
-            right = _factor(polynomial_form, polynomial, output)
-            squares.append(_spectral_norm(left, right) ** 2)
-        else:
-            left_rows = _squared_rows(network_form, network, output)
-            right_rows = _squared_rows(polynomial_form, polynomial, output)
-            squares.append(jnp.sum(left_rows * right_rows))
+    outputs = range(network.coefficients.shape[1])
+    if norm == "spectral":
+        return _spectral_norm(
+            jnp.concatenate([_factor(network_form, network, output) for output in outputs]),
+            jnp.concatenate([_factor(polynomial_form, polynomial, output) for output in outputs]),
+        )
+    squares = [
+        _squared_rows(network_form, network, output)
+        @ _squared_rows(polynomial_form, polynomial, output)
+        for output in outputs
+    ]
     return _root_of_sum(squares)
 
 
@@ -112,7 +113,7 @@ def _spectral_norm(
 
     fixed_left, fixed_right = jax.lax.stop_gradient((left, right))
 
-    def step(_: int, v: Float[Array, "p q"]) -> Float[Array, "p q"]:
+    def step(_: Int[Array, ""], v: Float[Array, "p q"]) -> Float[Array, "p q"]:
         u = jnp.sum((fixed_left @ v) * fixed_right, axis=1)
         v = fixed_left.T @ (u[:, None] * fixed_right)
         return v / jnp.maximum(jnp.linalg.norm(v), jnp.finfo(v.dtype).tiny)

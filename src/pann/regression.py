@@ -3,17 +3,18 @@
 import dataclasses
 import time
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Float
+from jaxtyping import Float, PRNGKeyArray
 
 from pann.basis import Basis, make_basis, orthonormal_scales
 from pann.domain import Box
 from pann.loss import Loss, Rows
 from pann.model import PANN, Parameters, initial_parameters, trainable
-from pann.network import MLP, Activation, Initialization, activation_named
+from pann.network import MLP, Activation, EmbeddingOptions, Initialization, activation_named
 from pann.points import Points, from_array
 from pann.training import (
     Outcome,
@@ -79,9 +80,11 @@ def fit(
     domain: Box | None = None,
     degree: int | None = 8,
     basis: Basis | None = None,
-    width: int = 32,
+    width: int | tuple[int, ...] = 32,
     depth: int = 3,
     activation: str | Activation = "tanh",
+    embedding: EmbeddingOptions | None = None,
+    dropout: float = 0.0,
     initialization: Initialization | None = None,
     bias: bool | None = None,
     constraint: str | None = None,
@@ -99,31 +102,37 @@ def fit(
 ) -> Fit:
     """Fit u(x) = sum_j a_j psi_j(x) + sum_k b_k phi_k(x) to values at points.
 
-    `degree=None` leaves the polynomial out, `width=0` the network. `values` has shape (N,) or
+    `degree=None` leaves the polynomial out, `width=0` the network; a tuple of widths gives each
+    hidden layer its own, and `depth` is then not used. `values` has shape (N,) or
     (N, outputs). The domain is the points' bounding box unless given. Options that are None
     follow the recipe: `paper` uses constraint E, the preconditioner and no held-out rows;
-    otherwise no weak constraint, no preconditioner, and 10% of the rows held out if there is a
-    network. The output bias is on exactly where there is no polynomial.
+    `default` the exact constraint, which costs nothing there; a recipe of your own, none. Without
+    `paper` there is no preconditioner, and 10% of the rows are held out if there is a network. The
+    output bias is on exactly where there is no polynomial.
     """
     start = time.perf_counter()
     paper = recipe == "paper"
     coordinates, domain = _check_points(points, domain)
     target, num_outputs = _check_values(values, len(coordinates))
     weights = _check_weights(sample_weight, len(coordinates))
-    _check_counts(width=width, depth=depth, trials=trials)
+    widths = _check_widths(width, depth)
+    if not isinstance(trials, int | np.integer) or trials < 1:
+        raise ValueError(f"trials must be an integer of at least 1, got {trials!r}")
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout is a rate in [0, 1), got {dropout}")
     if precision not in PRECISIONS:
         raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got '{precision}'")
-    held_out = (0.0 if paper or width == 0 else 0.1) if held_out is None else held_out
+    held_out = (0.0 if paper or not widths else 0.1) if held_out is None else held_out
     if not 0 <= held_out < 1:
         raise ValueError(f"held_out is a share of the rows in [0, 1), got {held_out}")
     loss = Loss(
-        constraint=constraint if constraint is not None else ("E" if paper else "none"),
+        constraint=constraint or {"paper": "E", "default": "exact"}.get(str(recipe), "none"),
         constraint_weight=constraint_weight,
         norm=norm,
         reduction=reduction,
     )
     basis = _basis(domain, degree, basis)
-    if width == 0 and basis.num_terms == 0:
+    if not widths and basis.num_terms == 0:
         raise ValueError("width=0 and degree=None leave nothing to fit; give one of them")
     precondition = preconditioner if preconditioner is not None else paper
     bias = basis.num_terms == 0 if bias is None else bias
@@ -131,36 +140,43 @@ def fit(
     train, validation = _split(len(coordinates), held_out, seed)
 
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
-        key, init_key = jax.random.split(jax.random.key(seed))
 
-        def start_trial(trial: int) -> Parameters:
-            network_key, a_key = jax.random.split(jax.random.fold_in(init_key, trial))
+        def start_trial(trial_key: PRNGKeyArray) -> Parameters:
+            network_key, embedding_key, a_key = jax.random.split(trial_key, 3)
             network = None
-            if width > 0:
+            if widths:
                 network = MLP(
                     domain.dimension,
-                    width,
-                    depth,
+                    widths,
                     chosen_activation,
                     key=network_key,
                     initialization=initialization,
+                    embedding=None
+                    if embedding is None
+                    else embedding.build(
+                        domain.dimension, chosen_activation, key=embedding_key, dtype=precision
+                    ),
+                    dropout=dropout,
                     dtype=precision,
                 )
             return initial_parameters(
                 network, basis.num_terms, target.shape[1], bias=bias, key=a_key, dtype=precision
             )
 
-        starts = [start_trial(trial) for trial in range(trials)]
+        # Shapes alone: what is refused below is refused before anything is compiled.
+        num_network_parameters = eqx.filter_eval_shape(
+            lambda seed: _count_network(start_trial(jax.random.key(seed))), 0
+        )
         sizes = Sizes(
             num_points=len(train),
             num_terms=basis.num_terms,
-            num_network_parameters=_count_network(starts[0]),
+            num_network_parameters=num_network_parameters,
             num_outputs=target.shape[1],
-            exact=loss.constraint == "exact",
+            dropout=dropout > 0,
             precision=precision,
         )
         stages, why = recipe_named(recipe, sizes)
-        _check_enough_points(stages, basis, len(train), paper)
+        _check_enough_points(basis, len(train), may_be_fewer=paper and loss.constraint != "exact")
 
         def rows(chosen: np.ndarray) -> Rows:
             return Rows(
@@ -170,9 +186,12 @@ def fit(
                 weights=jnp.asarray(np.sqrt(weights[chosen]), precision),
             )
 
+        train_rows, held_out_rows = rows(train), rows(validation) if len(validation) else None
+        key, init_key = jax.random.split(jax.random.key(seed))
+        starts = [start_trial(jax.random.fold_in(init_key, trial)) for trial in range(trials)]
         task = Task(
-            rows=rows(train),
-            held_out=rows(validation) if len(validation) else None,
+            rows=train_rows,
+            held_out=held_out_rows,
             loss=loss,
             key=key,
             term_scales=jnp.asarray(orthonormal_scales(basis), precision) if precondition else None,
@@ -209,7 +228,9 @@ def _check_points(
             raise ValueError(
                 f"points must be numbers of shape (points, d), got {array.dtype} of {array.shape}"
             )
-        low, high = np.nanmin(array, axis=0), np.nanmax(array, axis=0)
+        # The box is that of the finite entries; points with others are refused below.
+        finite = np.where(np.isfinite(array), array, 0)
+        low, high = finite.min(axis=0), finite.max(axis=0)
         # A constant column gets an interval of its own.
         high = np.where(high > low, high, low + 1.0)
         domain = Box.from_bounds(low.tolist(), high.tolist())
@@ -221,7 +242,7 @@ def _check_values(
 ) -> tuple[Float[np.ndarray, "points outputs"], int | None]:
     """The targets as a matrix, and the number of outputs, None for a plain vector."""
     array = np.asarray(values)
-    if array.dtype.kind not in "iuf" or array.ndim not in (1, 2):
+    if array.dtype.kind not in "iuf" or array.ndim not in (1, 2) or array.size == 0:
         raise ValueError(
             f"values must be numbers of shape (points,) or (points, outputs), got {array.dtype} "
             f"of shape {array.shape}"
@@ -244,19 +265,32 @@ def _check_values(
 def _check_weights(sample_weight: npt.ArrayLike | None, num_points: int) -> np.ndarray:
     if sample_weight is None:
         return np.ones(num_points)
-    weights = np.asarray(sample_weight, float)
-    if weights.shape != (num_points,) or not np.all(np.isfinite(weights) & (weights >= 0)):
+    weights = np.asarray(sample_weight)
+    if (
+        weights.shape != (num_points,)
+        or weights.dtype.kind not in "iufb"
+        or not np.all(np.isfinite(weights) & (weights >= 0))
+        or not np.any(weights)
+    ):
         raise ValueError(
-            f"sample_weight needs {num_points} finite numbers of at least 0, got shape "
-            f"{weights.shape}"
+            f"sample_weight needs {num_points} finite numbers of at least 0 and not all of them 0, "
+            f"got {weights.dtype} of shape {weights.shape}"
         )
-    return weights
+    return weights.astype(float)
 
 
-def _check_counts(*, width: int, depth: int, trials: int) -> None:
-    for name, value, least in (("width", width, 0), ("depth", depth, 1), ("trials", trials, 1)):
-        if not isinstance(value, int | np.integer) or value < least:
-            raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+def _check_widths(width: int | tuple[int, ...], depth: int) -> tuple[int, ...]:
+    """The width of each hidden layer; none where there is no network."""
+    if isinstance(width, int | np.integer):
+        if width < 0:
+            raise ValueError(f"width must be at least 0, got {width}; 0 leaves the network out")
+        if not isinstance(depth, int | np.integer) or depth < 1:
+            raise ValueError(f"depth must be an integer of at least 1, got {depth!r}")
+        return (int(width),) * depth if width else ()
+    widths = tuple(width)
+    if not widths or any(not isinstance(w, int | np.integer) or w < 1 for w in widths):
+        raise ValueError(f"width must be a number, or one of at least 1 a layer, got {width!r}")
+    return widths
 
 
 def _basis(domain: Box, degree: int | None, basis: Basis | None) -> Basis:
@@ -271,8 +305,8 @@ def _basis(domain: Box, degree: int | None, basis: Basis | None) -> Basis:
     return whole.subset(np.arange(0)) if degree is None else whole
 
 
-def _check_enough_points(stages: Recipe, basis: Basis, num_points: int, paper: bool) -> None:
-    if paper or num_points >= basis.num_terms:
+def _check_enough_points(basis: Basis, num_points: int, *, may_be_fewer: bool) -> None:
+    if may_be_fewer or num_points >= basis.num_terms:
         return
     allowed = int(np.max(basis.degrees))
     while allowed > 0 and np.sum(basis.degrees <= allowed) > num_points:

@@ -1,19 +1,34 @@
 """The neural half: activations, embeddings, initializations, networks. Knows no polynomials."""
 
 from pann.network.activations import Activation, RePU, activation_named
-from pann.network.embeddings import Embedding, PeriodicEmbedding, RandomFourierFeatures
-from pann.network.initialization import Complementary, Glorot, Initialization
+from pann.network.embeddings import (
+    AxisEmbedding,
+    AxisUnits,
+    Embedding,
+    EmbeddingOptions,
+    Periodic,
+    PeriodicEmbedding,
+    RandomFourier,
+    RandomFourierFeatures,
+)
+from pann.network.initialization import Complementary, Glorot, Initialization, draw_slopes
 from pann.network.mlp import MLP
 
 __all__ = [
     "MLP",
     "Activation",
+    "AxisEmbedding",
+    "AxisUnits",
     "Complementary",
     "Embedding",
+    "EmbeddingOptions",
     "Glorot",
     "Initialization",
+    "Periodic",
     "PeriodicEmbedding",
+    "RandomFourier",
     "RandomFourierFeatures",
     "RePU",
     "activation_named",
+    "draw_slopes",
 ]

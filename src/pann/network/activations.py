@@ -60,7 +60,7 @@ class RePU(Activation):
 
     @property
     def smoothness(self) -> float:
-        return self.power
+        return float(self.power)
 
     def __call__(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         return jnp.maximum(x, 0) ** self.power

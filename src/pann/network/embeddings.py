@@ -1,9 +1,19 @@
-"""What a network sees of its inputs: the coordinates themselves, or waves of them."""
+"""What a network sees of its inputs: the coordinates themselves, waves of them, or axis units.
+
+The options `RandomFourier`, `Periodic` and `AxisUnits` say which embedding to make; `build` makes
+it for a number of inputs.
+"""
+
+import abc
+import dataclasses
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from pann.network.activations import Activation
+from pann.network.initialization import draw_slopes
 
 
 class RandomFourierFeatures(eqx.Module):
@@ -71,4 +81,95 @@ class PeriodicEmbedding(eqx.Module):
         return jnp.concatenate([x, embedded.ravel()])
 
 
-Embedding = RandomFourierFeatures | PeriodicEmbedding
+class AxisEmbedding(eqx.Module):
+    """Units s_j (x_i - c_j) along single axes i = j mod d, through the activation; all trained.
+
+    A first layer that stays aligned with the axes: it resolves one coordinate as finely as all
+    points together sample it, which is what trees do, and leaves mixing to narrow layers after it.
+    """
+
+    slopes: Float[Array, " units"]
+    centers: Float[Array, " units"]
+    num_inputs: int = eqx.field(static=True)
+    activation: Activation = eqx.field(static=True)
+
+    def __init__(
+        self,
+        num_inputs: int,
+        num_units: int,
+        activation: Activation,
+        *,
+        key: PRNGKeyArray,
+        dtype: str = "float64",
+    ):
+        slope_key, center_key = jax.random.split(key)
+        self.num_inputs, self.activation = num_inputs, activation
+        self.slopes = draw_slopes((2.0, 20.0), num_units, key=slope_key, dtype=dtype)
+        self.centers = jax.random.uniform(center_key, (num_units,), dtype, minval=-1.0, maxval=1.0)
+
+    @property
+    def num_outputs(self) -> int:
+        return self.slopes.shape[0]
+
+    @property
+    def axes(self) -> Int[Array, " units"]:
+        """The axis of each unit."""
+        return jnp.arange(self.num_outputs) % self.num_inputs
+
+    def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
+        return self.activation(self.slopes * (x[self.axes] - self.centers))
+
+
+Embedding = RandomFourierFeatures | PeriodicEmbedding | AxisEmbedding
+
+
+class EmbeddingOptions(abc.ABC):
+    """Which embedding to make, before the number of inputs is known."""
+
+    @abc.abstractmethod
+    def build(
+        self, num_inputs: int, activation: Activation, *, key: PRNGKeyArray, dtype: str
+    ) -> Embedding: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class RandomFourier(EmbeddingOptions):
+    """`RandomFourierFeatures`; the paper's are 100 frequencies of scale 1."""
+
+    num_frequencies: int = 100
+    scale: float = 1.0
+
+    def build(
+        self, num_inputs: int, activation: Activation, *, key: PRNGKeyArray, dtype: str
+    ) -> Embedding:
+        return RandomFourierFeatures(
+            num_inputs, self.num_frequencies, self.scale, key=key, dtype=dtype
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Periodic(EmbeddingOptions):
+    """`PeriodicEmbedding`, for tabular data."""
+
+    num_frequencies: int = 24
+    size: int = 8
+    scale: float = 1.0
+
+    def build(
+        self, num_inputs: int, activation: Activation, *, key: PRNGKeyArray, dtype: str
+    ) -> Embedding:
+        return PeriodicEmbedding(
+            num_inputs, self.num_frequencies, self.size, self.scale, key=key, dtype=dtype
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class AxisUnits(EmbeddingOptions):
+    """`AxisEmbedding` with this many units over all axes."""
+
+    num_units: int = 128
+
+    def build(
+        self, num_inputs: int, activation: Activation, *, key: PRNGKeyArray, dtype: str
+    ) -> Embedding:
+        return AxisEmbedding(num_inputs, self.num_units, activation, key=key, dtype=dtype)

@@ -29,7 +29,7 @@ class Glorot(Initialization):
     """Normal weights of variance 2 / (inputs + outputs), zero biases (Glorot and Bengio 2010)."""
 
     def layers(self, sizes: list[int], *, key: PRNGKeyArray, dtype: str) -> Layers:
-        keys = jax.random.split(key, max(len(sizes) - 1, 1))
+        keys = jax.random.split(key, len(sizes) - 1)
         return [
             (
                 jnp.sqrt(2.0 / (inputs + outputs))
@@ -76,20 +76,28 @@ class Complementary(Initialization):
         centers: Float[Array, "units inputs"] | None = None,
     ) -> tuple[Float[Array, "units inputs"], Float[Array, " units"]]:
         """Weights and biases; the centers are uniform in [-1, 1]^inputs unless given."""
-        scale_key, normal_key, sign_key, center_key = jax.random.split(key, 4)
-        low, high = self.scales
-        logarithms = jax.random.uniform(
-            scale_key, (units,), dtype, minval=jnp.log(low), maxval=jnp.log(high)
-        )
+        scale_key, normal_key, center_key = jax.random.split(key, 3)
+        slopes = draw_slopes(self.scales, units, key=scale_key, dtype=dtype)
         normals = jax.random.normal(normal_key, (units, inputs), dtype)
         normals = normals / jnp.linalg.norm(normals, axis=1, keepdims=True)
         axes = jax.nn.one_hot(jnp.arange(units) % inputs, inputs, dtype=dtype)
-        axes = axes * jax.random.rademacher(sign_key, (units, 1), dtype)
         is_aligned = jnp.arange(units) < round(self.aligned * units)
         normals = jnp.where(is_aligned[:, None], axes, normals)
-        weights = jnp.exp(logarithms)[:, None] * normals
+        weights = slopes[:, None] * normals
         if centers is None:
             centers = jax.random.uniform(
                 center_key, (units, inputs), dtype, minval=-1.0, maxval=1.0
             )
         return weights, -jnp.sum(weights * centers, axis=1)
+
+
+def draw_slopes(
+    scales: tuple[float, float], units: int, *, key: PRNGKeyArray, dtype: str
+) -> Float[Array, " units"]:
+    """Slopes with magnitudes log-uniform in `scales` and random signs."""
+    size_key, sign_key = jax.random.split(key)
+    low, high = scales
+    logarithms = jax.random.uniform(
+        size_key, (units,), dtype, minval=jnp.log(low), maxval=jnp.log(high)
+    )
+    return jnp.exp(logarithms) * jax.random.rademacher(sign_key, (units,), dtype)

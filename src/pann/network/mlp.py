@@ -1,5 +1,7 @@
 """The neural half: a multilayer perceptron seen as the basis of its last hidden layer."""
 
+from collections.abc import Sequence
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -26,8 +28,7 @@ class MLP(eqx.Module):
     def __init__(
         self,
         num_inputs: int,
-        width: int,
-        depth: int,
+        widths: Sequence[int],
         activation: Activation,
         *,
         key: PRNGKeyArray,
@@ -38,9 +39,7 @@ class MLP(eqx.Module):
     ):
         if embedding is not None:
             num_inputs = embedding.num_outputs
-        layers = (initialization or Glorot()).layers(
-            [num_inputs] + [width] * depth, key=key, dtype=dtype
-        )
+        layers = (initialization or Glorot()).layers([num_inputs, *widths], key=key, dtype=dtype)
         self.embedding = embedding
         self.weights = [weight for weight, _ in layers]
         self.biases = [bias for _, bias in layers]
@@ -67,8 +66,11 @@ class MLP(eqx.Module):
 
     def select(self, kept: Int[np.ndarray, " kept"]) -> "MLP":
         """The same network with only these units of its last hidden layer."""
-        return eqx.tree_at(
-            lambda net: (net.weights[-1], net.biases[-1]),
-            self,
-            (self.weights[-1][kept], self.biases[-1][kept]),
-        )
+        # NumPy picks them: JAX would compile a program for every number of units.
+        with jax.enable_x64(True):
+            last = (self.weights[-1], self.biases[-1])
+            return eqx.tree_at(
+                lambda net: (net.weights[-1], net.biases[-1]),
+                self,
+                tuple(jax.device_put(np.asarray(array)[kept]) for array in last),
+            )

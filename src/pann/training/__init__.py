@@ -2,7 +2,7 @@
 
 from pann.training.gauss_newton import GaussNewton
 from pann.training.gradient import LBFGS, Adam
-from pann.training.guard import KeepIfBetter, run_recipe
+from pann.training.guard import KeepIfBetter, Race, run_recipe
 from pann.training.linear import LeastSquares
 from pann.training.place import Place
 from pann.training.prune import Prune
@@ -23,6 +23,7 @@ __all__ = [
     "Place",
     "Progress",
     "Prune",
+    "Race",
     "Rate",
     "Recipe",
     "Sizes",

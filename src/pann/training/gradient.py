@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from pann.loss import Loss, Rows, relative_error
 from pann.model import Parameters, trainable
-from pann.training.linear import finish_exact, shared_or_per_trial_projector
+from pann.training.linear import Factors, factorize_trials, finish_exact, solve_polynomial
 from pann.training.rates import Cosine, Rate
 from pann.training.stage import (
     CONVERGED,
@@ -163,14 +163,11 @@ class _State(eqx.Module):
 
 
 def _descend(stage: GradientStage, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
-    projector, projector_axis = None, None
-    if task.loss.constraint == "exact":
-        if stage.minibatch is not None:
-            raise ValueError(
-                "the exact constraint needs all rows at once, and cannot be used with "
-                f"batch_size={stage.minibatch}; leave batch_size out"
-            )
-        projector, projector_axis = shared_or_per_trial_projector(task, trials)
+    factors, axis = None, None
+    exact = task.loss.constraint == "exact"
+    # A projector needs all rows: with minibatches b moves freely, and is solved for at the end.
+    if exact and stage.minibatch is None:
+        factors, axis = factorize_trials(task, trials)
     num_trials = trials.keep_b.shape[0]
     weights = task.weights(trials)
     state = _start(stage, trials, jax.random.split(task.key, num_trials))
@@ -182,25 +179,25 @@ def _descend(stage: GradientStage, task: Task, trials: Parameters) -> tuple[Para
             stage,
             task.loss,
             state,
-            count,
+            jnp.asarray(count),
             task.rows,
             task.held_out,
             weights,
-            projector,
-            projector_axis,
+            factors,
+            axis,
         )
         step += count
         recorder.record(step, values)
         if np.all(np.asarray(state.code) != RUNNING):
             break
     trained = state.best if stage.patience_steps is not None else state.parameters
-    if task.loss.constraint == "exact":
+    if exact and stage.minibatch is not None:
         trained = finish_exact(task, trained)
     return trained, recorder.outcome(np.asarray(state.code))
 
 
 @eqx.filter_jit
-def _start(stage: GradientStage, trials: Parameters, keys: PRNGKeyArray) -> _State:
+def _start(stage: GradientStage, trials: Parameters, keys: Key[Array, " trials"]) -> _State:
     def one(parameters: Parameters, key: PRNGKeyArray) -> _State:
         moving, _ = eqx.partition(parameters, trainable(parameters))
         dtype = parameters.b.dtype
@@ -223,20 +220,21 @@ def _advance(
     stage: GradientStage,
     loss: Loss,
     states: _State,
-    count: int | Array,
+    count: Int[Array, ""],
     rows: Rows,
     held_out: Rows | None,
     weights: Float[Array, "trials points"],
-    projector: Array | None,
-    projector_axis: int | None,
+    factors: Factors | None,
+    axis: int | None,
 ) -> tuple[_State, dict[str, Float[Array, " trials"]]]:
     optimizer = stage.optimizer()
     num_rows = rows.x.shape[0]
 
     def one(
-        state: _State, weight: Float[Array, " points"], projector: Array | None
+        state: _State, weight: Float[Array, " points"], own: Factors | None
     ) -> tuple[_State, dict[str, Array]]:
         weighted = eqx.tree_at(lambda r: r.weights, rows, weight)
+        projector = None if own is None else own.q
         spec = trainable(state.parameters)
         _, fixed = eqx.partition(state.parameters, spec)
         chunk_key = jax.random.fold_in(state.key, state.step)
@@ -281,6 +279,8 @@ def _advance(
             0, count, step, (moving, state.optimizer, state.code)
         )
         parameters = eqx.combine(moving, fixed)
+        if own is not None:
+            parameters = solve_polynomial(parameters, rows, weight, own, exact=True)
         values = dict(loss.terms(parameters, weighted, projector))
         # The update before a loss that is not finite may itself be the culprit: go back to the
         # state of the last record.
@@ -306,7 +306,12 @@ def _advance(
         new = _State(parameters, optimizer_state, state.key, now, code, best, best_error, best_step)
         return new, values
 
-    return jax.vmap(one, in_axes=(0, 0, projector_axis))(states, weights, projector)
+    if weights.shape[0] > 1:
+        return jax.vmap(one, in_axes=(0, 0, axis))(states, weights, factors)
+    # A batch of one costs a CPU half as much again in matrix products.
+    first = lambda tree: jax.tree.map(lambda leaf: leaf[0], tree)
+    advanced = one(first(states), weights[0], factors if axis is None else first(factors))
+    return jax.tree.map(lambda leaf: leaf[None], advanced)
 
 
 def _largest(tree: PyTree) -> Float[Array, ""]:

@@ -1,10 +1,11 @@
-"""Keep what some stages did only where it helped."""
+"""Keep what some stages did only where it helped, and race several ways against each other."""
 
 import dataclasses
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Float
 
 from pann.model import Parameters
 from pann.training.linear import at_round_off
@@ -24,24 +25,64 @@ class KeepIfBetter(Stage):
     def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
         recorder = Recorder(self, task, len(self.stages))
         weights = task.weights(trials)
-        before = figures(task.loss, trials, task.rows, task.held_out, weights)
-        recorder.record(0, before)
+        recorder.record(0, figures(task.loss, trials, task.rows, task.held_out, weights))
         if np.all(np.asarray(at_round_off(task, trials, weights))):
             return trials, recorder.outcome(np.full(len(weights), ROUND_OFF))
         trained, inner = run_recipe(self.stages, task, trials)
-        after = figures(task.loss, trained, task.rows, task.held_out, task.weights(trained))
-        judge = "data" if task.held_out is None else "held_out"
-        better = after[judge] < before[judge]
-
-        def choose(new: jax.Array, old: jax.Array) -> jax.Array:
-            return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
-
-        recorder.record(len(self.stages), after)
-        outcome = recorder.outcome(
-            np.full(len(np.asarray(better)), CONVERGED),
-            (f"kept in {int(np.sum(np.asarray(better)))} of {len(np.asarray(better))} trials",),
+        better = _score(task, trained) < _score(task, trials)
+        kept = _choose(better, trained, trials)
+        recorder.record(
+            len(self.stages),
+            figures(task.loss, kept, task.rows, task.held_out, task.weights(kept)),
         )
-        return jax.tree.map(choose, trained, trials), dataclasses.replace(outcome, inner=inner)
+        note = f"kept in {int(jnp.sum(better))} of {len(better)} trials"
+        outcome = recorder.outcome(np.full(len(better), CONVERGED), (note,))
+        return kept, dataclasses.replace(outcome, inner=inner)
+
+
+@dataclasses.dataclass(frozen=True)
+class Race(Stage):
+    """Run several branches from the same start, and keep the best of them for each trial.
+
+    Judged like `KeepIfBetter`. Short branches that differ in where the network starts cost
+    little, and no one start is good for smooth and for rough functions.
+    """
+
+    branches: tuple[tuple[Stage, ...], ...]
+
+    def __post_init__(self) -> None:
+        if not self.branches:
+            raise ValueError("a race needs at least one branch: Race(((Place(), GaussNewton()),))")
+
+    def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
+        recorder = Recorder(self, task, len(self.branches))
+        winner = trials
+        inner: list[Outcome] = []
+        best = jnp.full(trials.keep_b.shape[0], jnp.inf)
+        wins = np.zeros(trials.keep_b.shape[0], int)
+        for index, branch in enumerate(self.branches):
+            trained, outcomes = run_recipe(branch, task, trials)
+            score = _score(task, trained)
+            better = score < best
+            winner, best = _choose(better, trained, winner), jnp.minimum(score, best)
+            wins = np.where(np.asarray(better), index + 1, wins)
+            inner.extend(outcomes)
+            recorder.record(index + 1, {"best": best})
+        note = "won by branch " + ", ".join(str(win) for win in wins)
+        outcome = recorder.outcome(np.full(len(wins), CONVERGED), (note,))
+        return winner, dataclasses.replace(outcome, inner=tuple(inner))
+
+
+def _score(task: Task, trials: Parameters) -> Float[Array, " trials"]:
+    """Held-out error, or the data term where no rows are held out; NaN counts as infinite."""
+    values = figures(task.loss, trials, task.rows, task.held_out, task.weights(trials))
+    score = values["data" if task.held_out is None else "held_out"]
+    return jnp.where(jnp.isnan(score), jnp.inf, score)
+
+
+def _choose(better: Bool[Array, " trials"], new: Parameters, old: Parameters) -> Parameters:
+    pick = lambda n, o: jnp.where(better.reshape(-1, *[1] * (n.ndim - 1)), n, o)
+    return jax.tree.map(pick, new, old)
 
 
 def run_recipe(

@@ -39,6 +39,26 @@ def factorize(
     weights: Float[Array, " points"],
     kept: Bool[Array, " terms"],
 ) -> Factors:
+    """Factors of the kept terms, but for those that depend on earlier ones at these points.
+
+    On an axis with two values P2 repeats 1: the coefficient of such a term is zero, not a
+    quotient of roundings.
+    """
+    factors = _factorize_kept(table, weights, kept)
+    rounding = 10 * jnp.sqrt(1.0 * table.shape[0]) * jnp.finfo(table.dtype).eps
+    lengths = jnp.linalg.norm(factors.r, axis=0)
+    depends = jnp.abs(jnp.diagonal(factors.r)) <= rounding.astype(table.dtype) * lengths
+    independent = kept & ~jnp.zeros_like(kept).at[factors.order].set(depends)
+    return jax.lax.cond(
+        jnp.any(depends), lambda: _factorize_kept(table, weights, independent), lambda: factors
+    )
+
+
+def _factorize_kept(
+    table: Float[Array, "points terms"],
+    weights: Float[Array, " points"],
+    kept: Bool[Array, " terms"],
+) -> Factors:
     order = jnp.argsort(~kept, stable=True)
     active = kept[order]
     q, r = jnp.linalg.qr(weights[:, None] * table[:, order] * active)
@@ -65,11 +85,6 @@ _factorize = eqx.filter_jit(factorize)
 _factorize_each = eqx.filter_jit(
     lambda table, weights, kept: jax.lax.map(lambda row: factorize(table, *row), (weights, kept))
 )
-
-
-def shared_or_per_trial_projector(task: Task, trials: Parameters) -> tuple[Array, int | None]:
-    factors, axis = factorize_trials(task, trials)
-    return factors.q, axis
 
 
 def round_off(rows: Rows, weights: Float[Array, " points"]) -> Float[Array, ""]:
@@ -159,7 +174,8 @@ class LeastSquares(Stage):
     """Solve for the coefficients by QR: a and b together, b alone, or a alone.
 
     `alone` switches the network off (a = 0) before b is solved for: the plain polynomial fit. The
-    weak constraints are not sums of squares and are left out.
+    weak constraints are not sums of squares and are left out. Under the exact constraint b goes
+    with a, and `network` is the same as `both`.
     """
 
     part: str = "both"
@@ -177,9 +193,9 @@ class LeastSquares(Stage):
             trials = eqx.tree_at(lambda p: p.a, trials, jnp.zeros_like(trials.a))
         weights = task.weights(trials)
         factors, axis = (None, None)
-        if self.part != "network":
-            factors, axis = factorize_trials(task, trials)
         exact = task.loss.constraint == "exact"
+        if self.part != "network" or exact:
+            factors, axis = factorize_trials(task, trials)
         trials, at_round_off = _solve(self.part, exact, trials, task.rows, weights, factors, axis)
         recorder.record(1, figures(task.loss, trials, task.rows, task.held_out, weights))
         codes = np.where(np.asarray(at_round_off), ROUND_OFF, CONVERGED)

@@ -1,9 +1,9 @@
 """Where the network is needed: complementary units, placed where the residual is large.
 
-A unit s n . (x - c) of the first layer gets its center c at a training point drawn with
-probability proportional to the squared residual of what the model can already fit (or, for a
-share of the units, uniformly from all points), and a slope s between the scale that the basis
-resolves and the scale that the points resolve.
+A unit s n . (x - c) of the first layer, or s (x_i - c_i) of an `AxisEmbedding`, gets its center at
+a training point drawn with probability proportional to the squared residual of what the model can
+already fit (or, for a share of the units, uniformly from all points), and a slope s between the
+scale that the basis resolves and the scale that the points resolve.
 """
 
 import dataclasses
@@ -12,11 +12,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Key, PRNGKeyArray
 
 from pann.loss import Rows
 from pann.model import Parameters
-from pann.network import Complementary
+from pann.network import (
+    AxisEmbedding,
+    Complementary,
+    PeriodicEmbedding,
+    RandomFourierFeatures,
+    draw_slopes,
+)
 from pann.training.stage import CONVERGED, Outcome, Recorder, Stage, Task
 
 
@@ -38,8 +44,8 @@ class Place(Stage):
         notes: tuple[str, ...] = ()
         if trials.network is None:
             notes = ("there is no network to place",)
-        elif trials.network.embedding is not None:
-            notes = ("the network sees embedded inputs; its units were left as they are",)
+        elif isinstance(trials.network.embedding, RandomFourierFeatures | PeriodicEmbedding):
+            notes = ("the network sees waves, not coordinates; its units were left as they are",)
         else:
             scales = self.scales or default_scales(*task.rows.x.shape)
             keys = jax.random.split(jax.random.fold_in(task.key, 1), num_trials)
@@ -60,24 +66,31 @@ def _place(
     uniform: float,
     trials: Parameters,
     rows: Rows,
-    keys: PRNGKeyArray,
+    keys: Key[Array, " trials"],
 ) -> Parameters:
     def one(parameters: Parameters, key: PRNGKeyArray) -> Parameters:
         assert parameters.network is not None
         layer_key, center_key, share_key, uniform_key = jax.random.split(key, 4)
-        units, inputs = parameters.network.weights[0].shape
+        embedding = parameters.network.embedding
+        axis_units = embedding if isinstance(embedding, AxisEmbedding) else None
+        units = axis_units.num_outputs if axis_units else parameters.network.weights[0].shape[0]
         residual = parameters.polynomial_output(rows.table) - rows.target
         squared = jnp.sum((rows.weights[:, None] * residual) ** 2, axis=1)
         placed = jax.random.categorical(center_key, jnp.log(squared), shape=(units,))
         anywhere = jax.random.randint(uniform_key, (units,), 0, rows.x.shape[0])
         chosen = jnp.where(jax.random.uniform(share_key, (units,)) < uniform, anywhere, placed)
-        weight, bias = initialization.first_layer(
-            inputs, units, key=layer_key, dtype=str(parameters.b.dtype), centers=rows.x[chosen]
+        dtype = str(parameters.b.dtype)
+        parameters = eqx.tree_at(lambda p: p.a, parameters, jnp.zeros_like(parameters.a))
+        if axis_units is not None:
+            slopes = draw_slopes(initialization.scales, units, key=layer_key, dtype=dtype)
+            return eqx.tree_at(
+                lambda p: (p.network.embedding.slopes, p.network.embedding.centers),
+                parameters,
+                (slopes, rows.x[chosen, axis_units.axes]),
+            )
+        layer = initialization.first_layer(
+            rows.x.shape[1], units, key=layer_key, dtype=dtype, centers=rows.x[chosen]
         )
-        return eqx.tree_at(
-            lambda p: (p.network.weights[0], p.network.biases[0], p.a),
-            parameters,
-            (weight, bias, jnp.zeros_like(parameters.a)),
-        )
+        return eqx.tree_at(lambda p: (p.network.weights[0], p.network.biases[0]), parameters, layer)
 
     return eqx.filter_vmap(one)(trials, keys)

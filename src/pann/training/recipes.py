@@ -10,7 +10,7 @@ import jax
 
 from pann.training.gauss_newton import GaussNewton
 from pann.training.gradient import LBFGS, Adam
-from pann.training.guard import KeepIfBetter
+from pann.training.guard import KeepIfBetter, Race
 from pann.training.linear import LeastSquares
 from pann.training.place import Place
 from pann.training.prune import Prune
@@ -20,6 +20,15 @@ from pann.training.stage import Stage
 Recipe = tuple[Stage, ...]
 
 PAPER: Recipe = (Adam(20_000, Cosine(1e-3)), Prune(1e-4), LBFGS(400), Prune(1e-4))
+
+# Steep units along the axes for rough functions, gentle ones in all directions for smooth ones:
+# a few iterations tell which.
+START = Race(
+    (
+        (Place(), LeastSquares("both"), GaussNewton(25)),
+        (Place((1.0, 5.0), aligned=0.0), LeastSquares("both"), GaussNewton(25)),
+    )
+)
 
 # Coefficients below this share of the largest are rounding, not signal.
 ROUND_OFF_SHARE = {"float64": 1e-12, "float32": 1e-5}
@@ -33,8 +42,7 @@ class Sizes:
     num_terms: int
     num_network_parameters: int
     num_outputs: int = 1
-    embedded: bool = False
-    exact: bool = False
+    dropout: bool = False
     precision: str = "float64"
     batch_limit: int = 1024
 
@@ -70,16 +78,16 @@ def default_recipe(sizes: Sizes) -> tuple[Recipe, str]:
         and sizes.newton_bytes <= NEWTON_BYTES[platform]
     )
     counts = f"{sizes.num_network_parameters:,} network parameters on {sizes.num_points:,} points"
-    if affordable and not sizes.embedded:
-        network: Recipe = (Place(), LeastSquares("both"), GaussNewton(), LeastSquares("both"))
+    if affordable and not sizes.dropout:
+        network: Recipe = (START, GaussNewton(), LeastSquares("both"))
         why = f"second order: {counts} are {sizes.newton_operations:.1e} operations an iteration"
     else:
-        small = sizes.num_points <= 2 * sizes.batch_limit
-        batch = None if small or sizes.exact else sizes.batch_limit
+        batch = sizes.batch_limit if sizes.num_points > 2 * sizes.batch_limit else None
         adam = Adam(20_000, Cosine(2e-3), batch_size=batch, patience=4_000)
         network = (Place(), LeastSquares("both"), adam, LeastSquares("both"))
-        reason = "inputs are embedded" if sizes.embedded else f"{counts} are too many"
-        why = f"gradient: {reason} for Levenberg-Marquardt on this device"
+        why = f"gradient: {counts} are too many for Levenberg-Marquardt on this device"
+        if sizes.dropout:
+            why = "gradient: dropout needs it"
     return (*first, KeepIfBetter(network), prune), why
 
 

@@ -1,0 +1,34 @@
+"""Run benchmarks by name, or all that two CPU cores do in a few minutes."""
+
+import argparse
+import importlib
+import pathlib
+
+from benchmarks import harness
+
+NAMES = {
+    "reproduction": "P10(x1) P10(x2): default recipe, weak and exact constraint",
+    "step_cost": "Adam step of the PANN against the DNN; tables once against each step",
+    "gradient_or_newton": "Adam against Levenberg-Marquardt at equal time",
+    "non_smooth": "non-smooth family, N=16384, against its halves and other regressors",
+    "high_dimensional": "high-dimensional sine product, d=2..6",
+    "constraints": "recipe paper on P10(x1) P10(x2), every constraint, both precisions",
+}
+QUICK = ("reproduction", "step_cost", "gradient_or_newton")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results"))
+    parser.add_argument("--all", action="store_true", help="the long ones too (better on a GPU)")
+    arguments = parser.parse_args()
+    for name in arguments.names or (NAMES if arguments.all else QUICK):
+        if name not in NAMES:
+            parser.error(f"there is no benchmark '{name}'; choose from {', '.join(NAMES)}")
+        rows = importlib.import_module(f"benchmarks.{name}").rows()
+        harness.run(name, NAMES[name], rows, arguments.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Adam against Levenberg-Marquardt: errors by network size when both are given the same time.
+
+The non-smooth function with alpha=2, N=4096, degree 13, tanh networks of three layers. Adam starts
+from the same linear solve and placed units, and ends with the same linear solve.
+"""
+
+from collections.abc import Iterator
+
+from benchmarks.harness import Row
+from benchmarks.problems import square
+from pann import targets
+from pann.regression import fit, relative_l2
+from pann.training import Adam, Cosine, GaussNewton, LeastSquares, Place, Recipe, Stage
+
+
+def rows() -> Iterator[Row]:
+    problem = square(targets.non_smooth(2.0), 4096)
+    for width in (8, 16, 32):
+        options = {"domain": problem.domain, "degree": 13, "width": width}
+
+        def timed(stage: Stage, options: dict = options) -> tuple[float, float]:
+            recipe: Recipe = (
+                LeastSquares("polynomial", alone=True),
+                Place(),
+                LeastSquares("both"),
+                stage,
+                LeastSquares("both"),
+            )
+            fitted = fit(problem.points, problem.values, recipe=recipe, **options)
+            error = relative_l2(fitted(problem.test), problem.truth)
+            return error, fitted.outcomes[3].seconds
+
+        newton_error, newton_seconds = timed(GaussNewton(80, patience=80))
+        # Calibrate, then give Adam as many steps as fit into the same time.
+        _, trial_seconds = timed(Adam(300, Cosine(3e-3)))
+        _, trial_seconds = timed(Adam(300, Cosine(3e-3)))
+        steps = max(300, round(300 * newton_seconds / trial_seconds))
+        adam_error, adam_seconds = timed(Adam(steps, Cosine(3e-3), record_every=500))
+        yield {
+            "width": width,
+            "Levenberg-Marquardt": newton_error,
+            "LM seconds": newton_seconds,
+            "Adam": adam_error,
+            "Adam steps": steps,
+            "Adam seconds": adam_seconds,
+        }

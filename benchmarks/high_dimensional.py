@@ -1,0 +1,34 @@
+"""5 pi^2 sin(2 pi x0) prod sin(pi x_i) in d = 2..6 dimensions, degree 8, as in the paper's sizes.
+
+Every network has three hidden layers of 32 and the default recipe; PL has the paper's.
+"""
+
+from collections.abc import Iterator
+
+from benchmarks.harness import Row
+from benchmarks.problems import cube
+from pann import baselines
+from pann.regression import fit, relative_l2
+
+NUM_POINTS = {2: 1536, 3: 3072, 4: 6144, 5: 12_288, 6: 24_576}
+
+
+def rows() -> Iterator[Row]:
+    for dimension, num_points in NUM_POINTS.items():
+        problem = cube(dimension, num_points)
+        options = {"domain": problem.domain, "degree": 8, "width": 32, "depth": 3}
+        methods = {
+            "PANN": fit,
+            "DNN": baselines.dnn,
+            "least squares": baselines.least_squares,
+            "PL (recipe paper)": baselines.polynomial_by_gradient,
+        }
+        for name, method in methods.items():
+            fitted = method(problem.points, problem.values, **options)
+            yield {
+                "dimension": dimension,
+                "method": name,
+                "error": relative_l2(fitted(problem.test), problem.truth),
+                "seconds": fitted.seconds,
+                "recipe": fitted.why.split(":")[0],
+            }

@@ -1,0 +1,188 @@
+"""The model a person holds: predictions, parts, terms and compaction, against NumPy."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles import forward, output, random_parameters, replace
+
+from pann.basis import make_basis
+from pann.domain import Box
+from pann.model import BLOCK, PANN
+
+DOMAIN = Box(x=(0.0, 3.0), y=(-2.0, -1.0))
+BASIS = make_basis(DOMAIN, 3)
+GENERATOR = np.random.default_rng(0)
+
+
+def random_points(count):
+    return DOMAIN.from_reference(GENERATOR.uniform(-1, 1, (count, 2)))
+
+
+def random_model(seed=0, *, num_outputs=None, precision="float64", **options):
+    """A model with an overlap between its halves, as the exact constraint leaves it."""
+    outputs = num_outputs or 1
+    with jax.enable_x64(True):
+        parameters = random_parameters(
+            seed, num_terms=len(BASIS), num_outputs=outputs, dtype=precision, **options
+        )
+        overlap = np.random.default_rng(seed).normal(size=(len(BASIS), outputs))
+        parameters = replace(parameters, overlap=jnp.asarray(overlap, precision))
+    return PANN(DOMAIN, BASIS, parameters, precision, num_outputs)
+
+
+def masked(model, keep_a, keep_b):
+    with jax.enable_x64(True):
+        parameters = replace(
+            model.parameters, keep_a=jnp.asarray(keep_a), keep_b=jnp.asarray(keep_b)
+        )
+    return PANN(model.domain, model.basis, parameters, model.precision, model.num_outputs)
+
+
+def expected_output(model, points):
+    reference = DOMAIN.to_reference(points)
+    return output(model.parameters, reference, BASIS.table(points))
+
+
+# ---- Predictions ----
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_predictions_equal_numpy(bias):
+    points, model = random_points(40), random_model(bias=bias)
+    predicted = model(points)
+    assert isinstance(predicted, np.ndarray)
+    assert predicted.shape == (40,)
+    assert predicted.dtype == np.float64
+    np.testing.assert_allclose(predicted, expected_output(model, points)[:, 0], atol=1e-13)
+
+
+def test_several_outputs_are_columns():
+    points, model = random_points(40), random_model(num_outputs=3, bias=True)
+    assert model(points).shape == (40, 3)
+    np.testing.assert_allclose(model(points), expected_output(model, points), atol=1e-13)
+
+
+def test_a_single_column_stays_a_column():
+    points = random_points(5)
+    column = random_model(num_outputs=1)(points)
+    np.testing.assert_array_equal(column, random_model()(points)[:, None])
+
+
+def test_parts_are_the_halves_with_the_overlap_moved_and_sum_to_the_prediction():
+    points, model = random_points(40), random_model(num_outputs=2, bias=True)
+    parts, p = model.parts(points), model.parameters
+    table, overlap = BASIS.table(points), np.asarray(p.overlap)
+    psi = forward(p.network, DOMAIN.to_reference(points))
+    network = psi @ np.asarray(p.a) + np.asarray(p.bias) - table @ overlap
+    np.testing.assert_allclose(parts.network, network, atol=1e-13)
+    np.testing.assert_allclose(parts.polynomial, table @ (np.asarray(p.b) + overlap), atol=1e-13)
+    np.testing.assert_array_equal(parts.network + parts.polynomial, model(points))
+
+
+@pytest.mark.parametrize("count", [1, 63, 65, BLOCK // 2 + 1, 9000])
+def test_any_number_of_points_gives_the_direct_computation(count):
+    points, model = random_points(count), random_model()
+    np.testing.assert_allclose(model(points), expected_output(model, points)[:, 0], atol=1e-13)
+
+
+def test_precisions_agree_to_single_precision_and_no_further():
+    points = random_points(40)
+    double, single = random_model(), random_model(precision="float32")
+    assert single(points).dtype == np.float32
+    error = np.max(np.abs(double(points) - single(points))) / np.max(np.abs(double(points)))
+    assert 1e-9 < error < 1e-5
+
+
+def test_the_global_configuration_is_not_touched():
+    before = jax.config.jax_enable_x64
+    random_model()(random_points(5))
+    random_model().compact().terms()
+    assert jax.config.jax_enable_x64 is before is False
+
+
+def test_points_outside_of_the_box_are_refused():
+    model = random_model()
+    with pytest.raises(ValueError, match=r"1 of 2 points lie outside .* point 1 with x = 3.5"):
+        model(np.array([[1.0, -1.5], [3.5, -1.5]]))
+    with pytest.raises(
+        ValueError, match=r"shape \(points, 2\), a column for each of the axes x, y"
+    ):
+        model(np.zeros((4, 3)))
+
+
+# ---- Terms ----
+
+
+def test_terms_are_those_kept_by_falling_coefficient():
+    model = random_model(num_outputs=2)
+    keep_b = np.arange(len(BASIS)) % 3 != 1
+    model = masked(model, np.ones(5, bool), keep_b)
+    coefficients = np.asarray(model.parameters.b) + np.asarray(model.parameters.overlap)
+    terms = model.terms()
+    assert len(terms) == model.num_terms == keep_b.sum()
+    sizes = [np.max(np.abs(term.coefficients)) for term in terms]
+    assert sizes == sorted(sizes, reverse=True)
+    by_name = dict(zip(BASIS.term_names(), coefficients, strict=True))
+    assert {term.name for term in terms} == set(np.array(BASIS.term_names())[keep_b])
+    for term in terms:
+        np.testing.assert_array_equal(term.coefficients, by_name[term.name])
+
+
+# ---- Compaction ----
+
+MASKS = {
+    "random": lambda size: np.random.default_rng(size).random(size) < 0.5,
+    "other": lambda size: np.random.default_rng(size + 7).random(size) < 0.7,
+    "all": lambda size: np.ones(size, bool),
+    "none": lambda size: np.zeros(size, bool),
+}
+
+
+@pytest.mark.parametrize(
+    "units, terms",
+    [
+        ("random", "random"),
+        ("other", "other"),
+        ("all", "all"),
+        ("none", "random"),
+        ("random", "none"),
+        ("none", "none"),
+    ],
+)
+@pytest.mark.parametrize("num_outputs", [None, 2])
+def test_a_compact_model_predicts_the_same(units, terms, num_outputs):
+    keep_a, keep_b = MASKS[units](5), MASKS[terms](len(BASIS))
+    model = masked(random_model(num_outputs=num_outputs, bias=True), keep_a, keep_b)
+    points = random_points(50)
+    compact = model.compact()
+    whole = expected_output(model, points)
+    expected = whole[:, 0] if num_outputs is None else whole
+    # To the last digits although JAX, outside of the library, is in single precision.
+    np.testing.assert_allclose(model(points), expected, atol=1e-13)
+    np.testing.assert_allclose(compact(points), expected, atol=1e-13)
+    for half, compact_half in zip(model.parts(points), compact.parts(points), strict=True):
+        np.testing.assert_allclose(compact_half, half, atol=1e-13)
+    assert (compact.num_units, compact.num_terms) == (keep_a.sum(), keep_b.sum())
+    assert (model.num_units, model.num_terms) == (keep_a.sum(), keep_b.sum())
+    assert len(compact.basis) == keep_b.sum()
+    assert compact.parameters.a.shape[0] == keep_a.sum()
+
+
+def test_a_model_without_a_network_predicts_its_polynomial():
+    model, points = random_model(widths=()), random_points(10)
+    network, polynomial = model.parts(points)
+    p = model.parameters
+    shared = BASIS.table(points) @ np.asarray(p.overlap)[:, 0]
+    np.testing.assert_allclose(network, -shared, atol=1e-13)
+    np.testing.assert_allclose(
+        network + polynomial, expected_output(model, points)[:, 0], atol=1e-13
+    )
+
+
+def test_the_representation_counts_what_is_left():
+    model = masked(random_model(), np.arange(5) < 2, np.arange(len(BASIS)) < 4)
+    assert repr(model.compact()) == (
+        "PANN(x, y: 2 hidden layers, 2 last units, Tanh(); 4 polynomial terms; float64)"
+    )
+    assert "no network" in repr(masked(model, np.zeros(5, bool), np.ones(10, bool)).compact())
