@@ -25,11 +25,6 @@ PUBLISHED = {
     "H": "",
     "exact": "",
 }
-
-
-SIGNED = ("none", "E")
-
-
 SIGNED = ("none", "E")
 
 

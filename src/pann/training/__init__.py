@@ -5,7 +5,7 @@ from pann.training.gradient import LBFGS, Adam
 from pann.training.guard import KeepIfBetter, Race, run_recipe
 from pann.training.linear import LeastSquares
 from pann.training.place import Place
-from pann.training.prune import Prune
+from pann.training.prune import DropPolynomial, Prune
 from pann.training.rates import Constant, Cosine, Rate, Stepwise
 from pann.training.recipes import PAPER, Recipe, Sizes, default_recipe, describe, recipe_named
 from pann.training.stage import Outcome, Progress, Stage, Task
@@ -16,6 +16,7 @@ __all__ = [
     "Adam",
     "Constant",
     "Cosine",
+    "DropPolynomial",
     "GaussNewton",
     "KeepIfBetter",
     "LeastSquares",

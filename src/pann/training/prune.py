@@ -57,6 +57,25 @@ class Prune(Stage):
         return (largest >= self.threshold * scale) & ((largest != 0) | (self.threshold == 0))
 
 
+@dataclasses.dataclass(frozen=True)
+class DropPolynomial(Stage):
+    """Drop every polynomial term but the constant: what is left is a network with a bias.
+
+    Where the points are too few for the terms, as happens in many dimensions, this is better.
+    """
+
+    def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
+        recorder = Recorder(self, task, 1)
+        is_constant = jnp.max(task.rows.table, axis=0) == jnp.min(task.rows.table, axis=0)
+        keep_b = trials.keep_b & is_constant
+        trials = eqx.tree_at(
+            lambda p: (p.b, p.overlap, p.keep_b),
+            trials,
+            (trials.b * keep_b[..., None], trials.overlap * keep_b[..., None], keep_b),
+        )
+        return trials, recorder.outcome(np.full(keep_b.shape[0], CONVERGED))
+
+
 def _shares(trials: Parameters) -> str:
     def share(kept: Bool[Array, "trials functions"]) -> str:
         if kept.shape[1] == 0:
