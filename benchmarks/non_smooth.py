@@ -7,7 +7,6 @@ paper for c=0.001. DNN and least squares have the same sizes and recipe, PL the 
 import time
 from collections.abc import Callable, Iterator
 
-import numpy as np
 from scipy.interpolate import RBFInterpolator
 from sklearn.ensemble import ExtraTreesRegressor
 
@@ -23,45 +22,55 @@ PAPER_BEST = {2.0: 0.00326, 1.5: 0.005808, 1.0: 0.021454}
 
 
 def rows() -> Iterator[Row]:
-    for alpha in (2.0, 1.5, 1.0):
-        target = targets.non_smooth(alpha)
-        problem = square(target, NUM_POINTS)
-        for name, method in _methods(problem, target).items():
+    problems = {alpha: square(targets.non_smooth(alpha), NUM_POINTS) for alpha in (2.0, 1.5, 1.0)}
+    for name in METHODS:
+        for alpha, problem in problems.items():
             start = time.perf_counter()
-            predict = method()
-            seconds = time.perf_counter() - start
+            predict = METHODS[name](problem, targets.non_smooth(alpha))
+            fitted = time.perf_counter()
+            error = relative_l2(predict(problem.test), problem.truth)
             yield {
-                "alpha": alpha,
                 "method": name,
-                "error": relative_l2(predict(problem.test), problem.truth),
-                "seconds": seconds,
+                "alpha": alpha,
+                "error": error,
                 "paper's best PANN": PAPER_BEST[alpha],
+                "seconds to fit": fitted - start,
+                "to predict": time.perf_counter() - fitted,
             }
 
 
-def _methods(problem: Problem, target: Callable) -> dict[str, Callable]:
-    domain, x, y, *_ = problem
-    shared = {"domain": domain, "degree": 25}
-    network = {"embedding": AxisUnits(128), "width": (8, 8)}
-    methods: dict[str, Callable] = {}
-    for activation in ("tanh", "relu", "repu"):
-        options = {**shared, **network, "activation": activation}
-        methods[f"PANN {activation}"] = lambda options=options: fit(x, y, **options)
-    methods["DNN tanh"] = lambda: baselines.dnn(x, y, **shared, **network)
-    methods["PANN tanh, mean of 4 trials"] = lambda: _mean(
-        fit(x, y, **shared, **network, trials=4).models
-    )
-    methods["least squares"] = lambda: baselines.least_squares(x, y, **shared)
-    methods["PL (recipe paper)"] = lambda: baselines.polynomial_by_gradient(x, y, **shared)
-    methods["L2 projection"] = lambda: baselines.l2_projection(
-        make_basis(domain, 25), target, len(x)
-    )
-    methods["thin-plate RBF, 50 neighbors"] = lambda: RBFInterpolator(x, y, neighbors=50)
-    methods["ExtraTrees, 300 trees"] = lambda: (
-        ExtraTreesRegressor(300, random_state=0, n_jobs=-1).fit(x, y).predict
-    )
-    return methods
+SIZES = {"degree": 25, "embedding": AxisUnits(128), "width": (8, 8)}
 
 
-def _mean(models: tuple) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda points: np.mean([model(points) for model in models], axis=0)
+def _pann(problem: Problem, activation: str) -> Callable:
+    return fit(
+        problem.points, problem.values, domain=problem.domain, activation=activation, **SIZES
+    )
+
+
+def _extra_trees(problem: Problem) -> Callable:
+    trees = ExtraTreesRegressor(300, random_state=0, n_jobs=-1)
+    return trees.fit(problem.points, problem.values).predict
+
+
+METHODS: dict[str, Callable[[Problem, Callable], Callable]] = {
+    "least squares": lambda problem, _: baselines.least_squares(
+        problem.points, problem.values, domain=problem.domain, degree=25
+    ),
+    "L2 projection": lambda problem, target: baselines.l2_projection(
+        make_basis(problem.domain, 25), target, NUM_POINTS
+    ),
+    "thin-plate RBF, 50 neighbors": lambda problem, _: RBFInterpolator(
+        problem.points, problem.values, neighbors=50
+    ),
+    "ExtraTrees, 300 trees": lambda problem, _: _extra_trees(problem),
+    "PANN tanh": lambda problem, _: _pann(problem, "tanh"),
+    "DNN tanh": lambda problem, _: baselines.dnn(
+        problem.points, problem.values, domain=problem.domain, **SIZES
+    ),
+    "PL (recipe paper)": lambda problem, _: baselines.polynomial_by_gradient(
+        problem.points, problem.values, domain=problem.domain, degree=25
+    ),
+    "PANN relu": lambda problem, _: _pann(problem, "relu"),
+    "PANN repu": lambda problem, _: _pann(problem, "repu"),
+}
