@@ -19,9 +19,11 @@ SOURCE = pathlib.Path(__file__).parent.parent / "src"
 LAYERS = (
     "domain",
     "points",
+    "samples",
     "basis",
     "network",
     "model",
+    "architecture",
     "orthogonality",
     "loss",
     "training",

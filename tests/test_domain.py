@@ -124,3 +124,9 @@ def test_what_is_no_box_is_refused(arguments, message):
 def test_a_cube_needs_a_dimension():
     with pytest.raises(ValueError, match="dimension must be at least 1, got 0"):
         Box.cube(0)
+
+
+@pytest.mark.parametrize("word", ["time", "periodic"])
+def test_words_of_the_box_cannot_name_axes(word: str, unchecked: None) -> None:
+    with pytest.raises(ValueError, match=f"an axis cannot be called '{word}' itself"):
+        Box(**{word: (0.0, 1.0)})

@@ -275,11 +275,16 @@ def test_dropout_keeps_the_mean_and_drops_its_share():
 
 
 def test_dropout_reaches_every_hidden_layer_by_draws_of_its_own():
-    # With the last layer's survivors given, the first layer's draws still change their values.
+    """A second layer that passes its inputs on: a unit survives both layers at the rate (1-p)^2."""
     network = replace(random_parameters(0, widths=(6, 6)).network, dropout=0.5)
-    samples = dropped(network, jnp.array([0.4, -0.2]), 500)
-    unit = samples[:, 0]
-    assert len(np.unique(unit[unit != 0])) > 10
+    network = replace(
+        network,
+        weights=[network.weights[0], jnp.eye(6)],
+        biases=[network.biases[0], jnp.zeros(6)],
+    )
+    survived = dropped(network, jnp.array([0.4, -0.2])) != 0
+    deviation = math.sqrt(0.25 * 0.75 / survived.size)
+    assert survived.mean() == pytest.approx(0.25, abs=5 * deviation)
 
 
 def test_dropout_is_off_without_a_key_and_differs_from_point_to_point():

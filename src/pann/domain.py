@@ -30,6 +30,12 @@ class Box:
         time: str | None = None,
         **axes: tuple[float | int, float | int],
     ):
+        for word, value in (("time", time), ("periodic", periodic)):
+            if value is not None and not all(isinstance(name, str) for name in value):
+                raise ValueError(
+                    f"{word} names axes, as in Box(t=(0, 1), {word}='t'), got {value!r}; an axis "
+                    f"cannot be called '{word}' itself"
+                )
         periodic = (periodic,) if isinstance(periodic, str) else tuple(periodic)
         _check_axes(axes)
         for name in (*periodic, *(() if time is None else (time,))):

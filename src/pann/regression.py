@@ -3,19 +3,20 @@
 import dataclasses
 import time
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 
+from pann.architecture import Architecture, check_widths
 from pann.basis import Basis, make_basis, orthonormal_scales
 from pann.domain import Box
 from pann.loss import Loss, Rows
-from pann.model import PANN, Parameters, initial_parameters, trainable
-from pann.network import MLP, Activation, EmbeddingOptions, Initialization, activation_named
-from pann.points import Points, from_array
+from pann.model import PANN, Parameters
+from pann.network import Activation, EmbeddingOptions, Initialization, activation_named
+from pann.points import Points
+from pann.samples import Samples, check_samples
 from pann.training import (
     Outcome,
     Recipe,
@@ -25,8 +26,6 @@ from pann.training import (
     run_recipe,
 )
 from pann.training.stage import Report, figures
-
-PRECISIONS = ("float64", "float32")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,17 +111,23 @@ def fit(
     """
     start = time.perf_counter()
     paper = recipe == "paper"
-    coordinates, domain = _check_points(points, domain)
-    target, num_outputs = _check_values(values, len(coordinates))
-    weights = _check_weights(sample_weight, len(coordinates))
-    widths = _check_widths(width, depth)
+    samples = check_samples(points, values, sample_weight, domain)
+    domain, num_outputs = samples.domain, samples.target.shape[1]
     if not isinstance(trials, int | np.integer) or trials < 1:
         raise ValueError(f"trials must be an integer of at least 1, got {trials!r}")
-    if not 0 <= dropout < 1:
-        raise ValueError(f"dropout is a rate in [0, 1), got {dropout}")
-    if precision not in PRECISIONS:
-        raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got '{precision}'")
-    held_out = (0.0 if paper or not widths else 0.1) if held_out is None else held_out
+    basis = _basis(domain, degree, basis)
+    architecture = Architecture(
+        widths=check_widths(width, depth),
+        activation=activation_named(activation),
+        embedding=embedding,
+        dropout=dropout,
+        initialization=initialization,
+        bias=basis.num_terms == 0 if bias is None else bias,
+        precision=precision,
+    )
+    if not architecture.widths and basis.num_terms == 0:
+        raise ValueError("width=0 and degree=None leave nothing to fit; give one of them")
+    held_out = (0.0 if paper or not architecture.widths else 0.1) if held_out is None else held_out
     if not 0 <= held_out < 1:
         raise ValueError(f"held_out is a share of the rows in [0, 1), got {held_out}")
     loss = Loss(
@@ -131,78 +136,48 @@ def fit(
         norm=norm,
         reduction=reduction,
     )
-    basis = _basis(domain, degree, basis)
-    if not widths and basis.num_terms == 0:
-        raise ValueError("width=0 and degree=None leave nothing to fit; give one of them")
-    precondition = preconditioner if preconditioner is not None else paper
-    bias = basis.num_terms == 0 if bias is None else bias
-    chosen_activation = activation_named(activation)
-    train, validation = _split(len(coordinates), held_out, seed)
+    train, validation = _split(len(samples.coordinates), held_out, seed)
 
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
-
-        def start_trial(trial_key: PRNGKeyArray) -> Parameters:
-            network_key, embedding_key, a_key = jax.random.split(trial_key, 3)
-            network = None
-            if widths:
-                network = MLP(
-                    domain.dimension,
-                    widths,
-                    chosen_activation,
-                    key=network_key,
-                    initialization=initialization,
-                    embedding=None
-                    if embedding is None
-                    else embedding.build(
-                        domain.dimension, chosen_activation, key=embedding_key, dtype=precision
-                    ),
-                    dropout=dropout,
-                    dtype=precision,
-                )
-            return initial_parameters(
-                network, basis.num_terms, target.shape[1], bias=bias, key=a_key, dtype=precision
-            )
-
-        # Shapes alone: what is refused below is refused before anything is compiled.
-        num_network_parameters = eqx.filter_eval_shape(
-            lambda seed: _count_network(start_trial(jax.random.key(seed))), 0
-        )
         sizes = Sizes(
             num_points=len(train),
             num_terms=basis.num_terms,
-            num_network_parameters=num_network_parameters,
-            num_outputs=target.shape[1],
+            num_network_parameters=architecture.num_network_parameters(
+                domain.dimension, num_outputs
+            ),
+            num_outputs=num_outputs,
             dropout=dropout > 0,
             precision=precision,
         )
         stages, why = recipe_named(recipe, sizes)
         _check_enough_points(basis, len(train), may_be_fewer=paper and loss.constraint != "exact")
-
-        def rows(chosen: np.ndarray) -> Rows:
-            return Rows(
-                x=jnp.asarray(domain.to_reference(coordinates[chosen]), precision),
-                table=jnp.asarray(basis.table(coordinates[chosen]), precision),
-                target=jnp.asarray(target[chosen], precision),
-                weights=jnp.asarray(np.sqrt(weights[chosen]), precision),
-            )
-
-        train_rows, held_out_rows = rows(train), rows(validation) if len(validation) else None
+        train_rows = _rows(samples, basis, train, precision)
         key, init_key = jax.random.split(jax.random.key(seed))
-        starts = [start_trial(jax.random.fold_in(init_key, trial)) for trial in range(trials)]
+        scales = None
+        if preconditioner or (preconditioner is None and paper):
+            scales = jnp.asarray(orthonormal_scales(basis), precision)
         task = Task(
             rows=train_rows,
-            held_out=held_out_rows,
+            held_out=_rows(samples, basis, validation, precision) if len(validation) else None,
             loss=loss,
             key=key,
-            term_scales=jnp.asarray(orthonormal_scales(basis), precision) if precondition else None,
+            term_scales=scales,
             report=report or (lambda progress: None),
         )
+        starts = [
+            architecture.start(
+                domain.dimension,
+                basis.num_terms,
+                num_outputs,
+                key=jax.random.fold_in(init_key, trial),
+            )
+            for trial in range(trials)
+        ]
         stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
         trained, outcomes = run_recipe(stages, task, stacked)
         scores = _scores(task, trained)
-        outputs = None if num_outputs is None else target.shape[1]
         models = tuple(
-            PANN(domain, basis, parameters, precision, outputs).compact()
+            PANN(domain, basis, parameters, precision, samples.num_outputs).compact()
             for parameters in _unstack(trained, trials)
         )
     best = int(np.nanargmin(scores)) if np.any(np.isfinite(scores)) else 0
@@ -217,80 +192,14 @@ def fit(
     )
 
 
-def _check_points(
-    points: npt.ArrayLike | Points, domain: Box | None
-) -> tuple[Float[np.ndarray, "points d"], Box]:
-    array = np.asarray(points.coordinates if isinstance(points, Points) else points)
-    if array.ndim == 1:
-        array = array[:, None]
-    if domain is None:
-        if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "iuf":
-            raise ValueError(
-                f"points must be numbers of shape (points, d), got {array.dtype} of {array.shape}"
-            )
-        # The box is that of the finite entries; points with others are refused below.
-        finite = np.where(np.isfinite(array), array, 0)
-        low, high = finite.min(axis=0), finite.max(axis=0)
-        # A constant column gets an interval of its own.
-        high = np.where(high > low, high, low + 1.0)
-        domain = Box.from_bounds(low.tolist(), high.tolist())
-    return from_array(domain, array).coordinates, domain
-
-
-def _check_values(
-    values: npt.ArrayLike, num_points: int
-) -> tuple[Float[np.ndarray, "points outputs"], int | None]:
-    """The targets as a matrix, and the number of outputs, None for a plain vector."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "iuf" or array.ndim not in (1, 2) or array.size == 0:
-        raise ValueError(
-            f"values must be numbers of shape (points,) or (points, outputs), got {array.dtype} "
-            f"of shape {array.shape}"
-        )
-    if len(array) != num_points:
-        raise ValueError(f"there are {num_points} points but {len(array)} values; give one a point")
-    broken = ~np.isfinite(array.reshape(num_points, -1)).all(axis=1)
-    if broken.any():
-        raise ValueError(
-            f"{broken.sum()} of {num_points} values are NaN or infinite, the first is value "
-            f"{broken.argmax()}; remove them first"
-        )
-    if not np.any(array):
-        raise ValueError("all values are zero: there is nothing to fit")
-    if array.ndim == 1:
-        return array.astype(float)[:, None], None
-    return array.astype(float), array.shape[1]
-
-
-def _check_weights(sample_weight: npt.ArrayLike | None, num_points: int) -> np.ndarray:
-    if sample_weight is None:
-        return np.ones(num_points)
-    weights = np.asarray(sample_weight)
-    if (
-        weights.shape != (num_points,)
-        or weights.dtype.kind not in "iufb"
-        or not np.all(np.isfinite(weights) & (weights >= 0))
-        or not np.any(weights)
-    ):
-        raise ValueError(
-            f"sample_weight needs {num_points} finite numbers of at least 0 and not all of them 0, "
-            f"got {weights.dtype} of shape {weights.shape}"
-        )
-    return weights.astype(float)
-
-
-def _check_widths(width: int | tuple[int, ...], depth: int) -> tuple[int, ...]:
-    """The width of each hidden layer; none where there is no network."""
-    if isinstance(width, int | np.integer):
-        if width < 0:
-            raise ValueError(f"width must be at least 0, got {width}; 0 leaves the network out")
-        if not isinstance(depth, int | np.integer) or depth < 1:
-            raise ValueError(f"depth must be an integer of at least 1, got {depth!r}")
-        return (int(width),) * depth if width else ()
-    widths = tuple(width)
-    if not widths or any(not isinstance(w, int | np.integer) or w < 1 for w in widths):
-        raise ValueError(f"width must be a number, or one of at least 1 a layer, got {width!r}")
-    return widths
+def _rows(samples: Samples, basis: Basis, chosen: np.ndarray, precision: str) -> Rows:
+    coordinates = samples.coordinates[chosen]
+    return Rows(
+        x=jnp.asarray(samples.domain.to_reference(coordinates), precision),
+        table=jnp.asarray(basis.table(coordinates), precision),
+        target=jnp.asarray(samples.target[chosen], precision),
+        weights=jnp.asarray(np.sqrt(samples.weights[chosen]), precision),
+    )
 
 
 def _basis(domain: Box, degree: int | None, basis: Basis | None) -> Basis:
@@ -301,7 +210,9 @@ def _basis(domain: Box, degree: int | None, basis: Basis | None) -> Basis:
                 "same domain"
             )
         return basis
-    whole = make_basis(domain, 0 if degree is None else degree)
+    if degree is not None and not isinstance(degree, int | np.integer):
+        raise ValueError(f"degree must be an integer or None, got {degree!r}")
+    whole = make_basis(domain, 0 if degree is None else int(degree))
     return whole.subset(np.arange(0)) if degree is None else whole
 
 
@@ -321,17 +232,6 @@ def _split(num_points: int, share: float, seed: int) -> tuple[np.ndarray, np.nda
     order = np.random.default_rng(seed).permutation(num_points)
     count = round(share * num_points)
     return np.sort(order[count:]), np.sort(order[:count])
-
-
-def _count_network(parameters: Parameters) -> int:
-    if parameters.network is None:
-        return 0
-    moving = jax.tree.leaves(
-        jax.tree.map(
-            lambda leaf, moves: leaf.size if moves else 0, parameters, trainable(parameters)
-        )
-    )
-    return int(sum(moving)) - parameters.b.size
 
 
 def _unstack(trained: Parameters, count: int) -> list[Parameters]:

@@ -56,9 +56,6 @@ class GradientStage(Stage):
     @abc.abstractmethod
     def gradient_tolerance(self) -> float: ...
 
-    def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
-        return _descend(self, task, trials)
-
 
 @dataclasses.dataclass(frozen=True)
 class Adam(GradientStage):
@@ -103,6 +100,9 @@ class Adam(GradientStage):
         )
         return optax.with_extra_args_support(adam)
 
+    def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
+        return _descend(self, task, trials)
+
 
 @dataclasses.dataclass(frozen=True)
 class LBFGS(GradientStage):
@@ -140,6 +140,9 @@ class LBFGS(GradientStage):
             max_linesearch_steps=25, initial_guess_strategy="one"
         )
         return optax.lbfgs(memory_size=self.memory, linesearch=search)
+
+    def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
+        return _descend(self, task, trials)
 
 
 def _check_counts(stage: Stage, *names: str) -> None:
@@ -308,7 +311,7 @@ def _advance(
 
     if weights.shape[0] > 1:
         return jax.vmap(one, in_axes=(0, 0, axis))(states, weights, factors)
-    # A batch of one costs a CPU half as much again in matrix products.
+    # On a CPU matrix products with a batch axis of one are slower than without it.
     first = lambda tree: jax.tree.map(lambda leaf: leaf[0], tree)
     advanced = one(first(states), weights[0], factors if axis is None else first(factors))
     return jax.tree.map(lambda leaf: leaf[None], advanced)

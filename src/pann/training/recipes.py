@@ -110,5 +110,8 @@ def recipe_named(recipe: str | Recipe, sizes: Sizes) -> tuple[Recipe, str]:
     stages = tuple(recipe)
     for stage in stages:
         if not isinstance(stage, Stage):
-            raise ValueError(f"a recipe is a tuple of stages, but it contains {stage!r}")
+            raise ValueError(
+                f"a recipe is a tuple of stages, but it contains {stage!r}; write for instance "
+                "(Adam(1000), LBFGS(100))"
+            )
     return stages, "as given"
