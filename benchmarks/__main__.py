@@ -7,6 +7,7 @@ import pathlib
 from benchmarks import harness
 
 NAMES = {
+    "construction": "Poisson-disk points and large tables",
     "reproduction": "P10(x1) P10(x2): default recipe, weak and exact constraint",
     "step_cost": "Adam step of the PANN against the DNN; tables once against each step",
     "gradient_or_newton": "Adam against Levenberg-Marquardt at equal time",
@@ -14,7 +15,7 @@ NAMES = {
     "high_dimensional": "high-dimensional sine product, d=2..6",
     "constraints": "recipe paper on P10(x1) P10(x2), every constraint, both precisions",
 }
-QUICK = ("reproduction", "step_cost", "gradient_or_newton")
+QUICK = ("construction", "reproduction", "step_cost", "gradient_or_newton")
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import time
 
 import numpy as np
 import pytest
@@ -82,12 +81,10 @@ def test_fourier_axes_hold_cosine_and_sine_of_each_frequency():
 
 @pytest.mark.parametrize("index_set", [total_degree, tensor_product])
 def test_a_huge_set_is_refused_at_once(index_set):
-    start = time.perf_counter()
     with pytest.raises(ValueError, match=r"degree 8 in 100 dimensions has more than 200,000 terms"):
         index_set([Legendre()] * 100, 8)
     with pytest.raises(ValueError, match="use index_set='hyperbolic_cross', or raise max_terms"):
         index_set([Legendre()], 10**12)
-    assert time.perf_counter() - start < 1.0
 
 
 def test_the_limit_counts_exactly():

@@ -4,11 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from oracles import forward, output, random_parameters, replace
+from oracles import count_compilations, forward, output, random_parameters, replace
 
+from pann.architecture import Architecture
 from pann.basis import make_basis
 from pann.domain import Box
 from pann.model import BLOCK, PANN
+from pann.network import AxisUnits, RandomFourier, activation_named
 
 DOMAIN = Box(x=(0.0, 3.0), y=(-2.0, -1.0))
 BASIS = make_basis(DOMAIN, 3)
@@ -109,6 +111,27 @@ def test_points_outside_of_the_box_are_refused():
         ValueError, match=r"shape \(points, 2\), a column for each of the axes x, y"
     ):
         model(np.zeros((4, 3)))
+
+
+# ---- Architecture ----
+
+
+@pytest.mark.parametrize(
+    "embedding, first_layer, own",
+    [(None, 2 * 6, 0), (RandomFourier(4), 8 * 6, 0), (AxisUnits(9), 9 * 6, 18)],
+    ids=["coordinates", "fixed waves", "axis units"],
+)
+def test_an_architecture_counts_what_training_moves_besides_the_polynomial(
+    embedding, first_layer, own
+):
+    architecture = Architecture(
+        (6, 5), activation_named("tanh"), embedding, 0.0, None, True, "float64"
+    )
+    with jax.enable_x64(True), count_compilations() as compiled:
+        count = architecture.num_network_parameters(2, 3)
+    # Layers with their biases, a, the output bias, and what of the embedding is trained.
+    assert count == (first_layer + 6) + (6 * 5 + 5) + 5 * 3 + 3 + own
+    assert compiled == []
 
 
 # ---- Terms ----

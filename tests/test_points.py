@@ -3,7 +3,6 @@
 import dataclasses
 import os
 import pathlib
-import time
 import warnings
 
 import jaxtyping
@@ -345,19 +344,15 @@ def test_poisson_disk_names_another_sampler_where_it_has_no_answer():
         points.poisson_disk(Box.cube(4), 100)
 
 
-def test_many_poisson_disk_points_in_the_plane_take_seconds():
-    start = time.perf_counter()
+def test_many_poisson_disk_points_in_the_plane_keep_their_distance():
     unit = points.poisson_disk(Box.cube(2, 0.0, 1.0), 16_384, cache=False).coordinates
-    assert time.perf_counter() - start < 10.0
     assert smallest_distance(unit) >= 0.7 * packing_distance(2, 16_384)
     assert largest_hole(unit, 1500) <= packing_distance(2, 16_384)
 
 
 @pytest.mark.slow
-def test_many_poisson_disk_points_in_space_take_less_than_two_minutes():
-    start = time.perf_counter()
+def test_many_poisson_disk_points_in_space_keep_their_distance():
     unit = points.poisson_disk(Box.cube(3, 0.0, 1.0), 131_072, cache=False).coordinates
-    assert time.perf_counter() - start < 120.0
     assert unit.shape == (131_072, 3)
     assert smallest_distance(unit) >= 0.7 * packing_distance(3, 131_072)
     assert largest_hole(unit, 150) <= packing_distance(3, 131_072)

@@ -115,7 +115,10 @@ def test_a_compilation_is_counted():
 
 @pytest.mark.parametrize(
     "recipe",
-    ["default", (Adam(6, Cosine(0.01), record_every=4), LBFGS(3, memory=3), Prune(0.05))],
+    [
+        pytest.param("default", marks=pytest.mark.slow),
+        (Adam(6, Cosine(0.01), record_every=4), LBFGS(3, memory=3), Prune(0.05)),
+    ],
     ids=["default", "gradient"],
 )
 def test_a_second_fit_of_the_same_shapes_compiles_nothing(recipe):

@@ -34,6 +34,7 @@ from pann.training import (
     Adam,
     Constant,
     Cosine,
+    DropPolynomial,
     GaussNewton,
     KeepIfBetter,
     LeastSquares,
@@ -308,6 +309,16 @@ def test_what_is_pruned_stays_pruned(rows):
     trained, _ = Prune(0.0).run(make_task(rows), trials)
     np.testing.assert_array_equal(trained.keep_a, SOME_A)
     np.testing.assert_array_equal(trained.keep_b, SOME_B)
+
+
+def test_dropping_the_polynomial_leaves_the_network_and_a_constant(rows):
+    trials = start()
+    dropped, _ = DropPolynomial().run(make_task(rows), trials)
+    for index in range(2):
+        before, after = trial(trials, index), trial(dropped, index)
+        expected = prediction(replace(before, b=jnp.zeros((10, 2))), rows) + np.asarray(before.b)[0]
+        np.testing.assert_allclose(prediction(after, rows), expected, atol=1e-13)
+        assert np.flatnonzero(after.keep_b).tolist() == [BASIS.term_names().index("1")]
 
 
 def test_a_negative_threshold_is_refused():
