@@ -13,21 +13,23 @@ from pann.regression import fit, relative_l2
 NUM_POINTS = {2: 1536, 3: 3072, 4: 6144, 5: 12_288, 6: 24_576}
 
 
+METHODS = {
+    "PANN": fit,
+    "DNN": baselines.dnn,
+    "least squares": baselines.least_squares,
+    "PL (recipe paper)": baselines.polynomial_by_gradient,
+}
+
+
 def rows() -> Iterator[Row]:
-    for dimension, num_points in NUM_POINTS.items():
-        problem = cube(dimension, num_points)
-        options = {"domain": problem.domain, "degree": 8, "width": 16, "depth": 3}
-        methods = {
-            "PANN": fit,
-            "DNN": baselines.dnn,
-            "least squares": baselines.least_squares,
-            "PL (recipe paper)": baselines.polynomial_by_gradient,
-        }
-        for name, method in methods.items():
+    for name, method in METHODS.items():
+        for dimension, num_points in NUM_POINTS.items():
+            problem = cube(dimension, num_points)
+            options = {"domain": problem.domain, "degree": 8, "width": 16, "depth": 3}
             fitted = method(problem.points, problem.values, **options)
             yield {
-                "dimension": dimension,
                 "method": name,
+                "dimension": dimension,
                 "error": relative_l2(fitted(problem.test), problem.truth),
                 "seconds": fitted.seconds,
                 "recipe": fitted.why.split(":")[0],
