@@ -372,3 +372,27 @@ def test_sequential_fits_the_second_half_to_what_the_first_left(order):
 def test_an_unknown_order_is_refused():
     with pytest.raises(ValueError, match="no order 'both'; choose one of polynomial first"):
         baselines.sequential(X, Y, order="both", domain=SQUARE)
+
+
+def test_minibatches_under_the_exact_constraint_end_with_orthogonal_halves():
+    """b moves freely with minibatches and is solved for at the end: no polynomial is left over."""
+    rng = np.random.default_rng(3)
+    train = rng.uniform(-1, 1, (200, 2))
+    values = np.abs(train[:, 0]) * train[:, 1] + 0.3
+    fitted = fit(
+        train,
+        values,
+        domain=Box.cube(2),
+        degree=4,
+        width=6,
+        depth=1,
+        constraint="exact",
+        recipe=(Adam(20, batch_size=32, record_every=10),),
+        held_out=0.0,
+    )
+    network, polynomial = fitted.model.parts(train)
+    table = fitted.model.basis.table(train)
+    assert np.linalg.norm(network) > 1e-3
+    np.testing.assert_allclose(table.T @ network, 0.0, atol=1e-10)
+    best = np.linalg.lstsq(table, values, rcond=None)[0]
+    np.testing.assert_allclose(polynomial, table @ best, atol=1e-10)
