@@ -28,9 +28,9 @@ PUBLISHED = {
 SIGNED = ("none", "E")
 
 
-def rows() -> Iterator[Row]:
+def rows(precisions: tuple[str, ...] = ("float32", "float64")) -> Iterator[Row]:
     problem = square(targets.legendre_product, 4096)
-    for precision in ("float32", "float64"):
+    for precision in precisions:
         for constraint, published in PUBLISHED.items():
             for signed in (False, True) if constraint in SIGNED else (False,):
                 prune = Prune(1e-4, signed=signed)

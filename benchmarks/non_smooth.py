@@ -7,6 +7,7 @@ paper for c=0.001. DNN and least squares have the same sizes and recipe, PL the 
 import time
 from collections.abc import Callable, Iterator
 
+import numpy as np
 from scipy.interpolate import RBFInterpolator
 from sklearn.ensemble import ExtraTreesRegressor
 
@@ -15,7 +16,7 @@ from benchmarks.problems import Problem, square
 from pann import baselines, targets
 from pann.basis import make_basis
 from pann.network import AxisUnits
-from pann.regression import fit, relative_l2
+from pann.regression import Fit, fit, relative_l2
 
 NUM_POINTS = 16_384
 PAPER_BEST = {2.0: 0.00326, 1.5: 0.005808, 1.0: 0.021454}
@@ -42,10 +43,25 @@ def rows() -> Iterator[Row]:
 SIZES = {"degree": 25, "embedding": AxisUnits(128), "width": (8, 8)}
 
 
-def _pann(problem: Problem, activation: str) -> Callable:
+def _pann(problem: Problem, activation: str, trials: int = 1) -> Fit:
     return fit(
+        problem.points,
+        problem.values,
+        domain=problem.domain,
+        activation=activation,
+        trials=trials,
+        **SIZES,
+    )
+
+
+def _dnn(problem: Problem, activation: str) -> Fit:
+    return baselines.dnn(
         problem.points, problem.values, domain=problem.domain, activation=activation, **SIZES
     )
+
+
+def _mean(fitted: Fit) -> Callable:
+    return lambda points: np.mean([model(points) for model in fitted.models], axis=0)
 
 
 def _extra_trees(problem: Problem) -> Callable:
@@ -65,12 +81,13 @@ METHODS: dict[str, Callable[[Problem, Callable], Callable]] = {
     ),
     "ExtraTrees, 300 trees": lambda problem, _: _extra_trees(problem),
     "PANN tanh": lambda problem, _: _pann(problem, "tanh"),
-    "DNN tanh": lambda problem, _: baselines.dnn(
-        problem.points, problem.values, domain=problem.domain, **SIZES
-    ),
+    "DNN tanh": lambda problem, _: _dnn(problem, "tanh"),
     "PL (recipe paper)": lambda problem, _: baselines.polynomial_by_gradient(
         problem.points, problem.values, domain=problem.domain, degree=25
     ),
     "PANN relu": lambda problem, _: _pann(problem, "relu"),
+    "DNN relu": lambda problem, _: _dnn(problem, "relu"),
     "PANN repu": lambda problem, _: _pann(problem, "repu"),
+    "DNN repu": lambda problem, _: _dnn(problem, "repu"),
+    "mean of 5 PANN tanh": lambda problem, _: _mean(_pann(problem, "tanh", trials=5)),
 }

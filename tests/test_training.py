@@ -88,6 +88,7 @@ MASKS = {
     "nothing pruned": (ALL_A, ALL_B),
     "the same pruned": (SOME_A[:1].repeat(2, axis=0), SOME_B[:1].repeat(2, axis=0)),
     "each its own pruned": (SOME_A, SOME_B),
+    "one term left": (ALL_A, np.eye(10, dtype=bool)[[3, 3]]),
 }
 
 
@@ -551,7 +552,25 @@ def test_the_default_recipe_takes_the_network_only_where_it_helps(sizes):
     outside = [stage for stage in recipe if stage is not guarded]
     assert [type(stage) for stage in outside] == [LeastSquares, Prune]
     # What comes out of iterations is solved for once more.
-    assert guarded.stages[-1] == LeastSquares("both")
+    assert list(flatten(guarded.stages))[-1] == LeastSquares("both")
+
+
+def test_the_default_recipe_races_the_model_against_its_network():
+    """The network alone, as a half of the model, is trained as it would be by itself."""
+    guard = default_recipe(SMALL)[0][-2]
+    ((with_polynomial, without),) = [race.branches for race in guard.stages]
+    assert without == (DropPolynomial(), *with_polynomial)
+    by_itself = default_recipe(dataclasses.replace(SMALL, num_terms=0))[0][-2]
+    assert by_itself == KeepIfBetter((Race((with_polynomial,)),))
+
+
+def test_stages_in_front_do_not_change_the_draws_of_the_others(rows):
+    """With nothing left to drop, the units are placed as they are without the stage in front."""
+    trials, _ = DropPolynomial().run(make_task(rows), start())
+    recipe = (Place(), LeastSquares("both"))
+    plain, _ = run_recipe(recipe, make_task(rows), trials)
+    after, _ = run_recipe((DropPolynomial(), *recipe), make_task(rows), trials)
+    assert_same(after, plain, 0.0)
 
 
 def test_the_default_recipe_without_a_network_only_solves():

@@ -88,10 +88,13 @@ def _choose(better: Bool[Array, " trials"], new: Parameters, old: Parameters) ->
 def run_recipe(
     recipe: tuple[Stage, ...], task: Task, trials: Parameters
 ) -> tuple[Parameters, tuple[Outcome, ...]]:
-    """Run the stages one after another, each with a key of its own."""
+    """Run the stages one after another, each with a key of its own.
+
+    The keys are counted from the end: stages put in front do not change the draws of the others.
+    """
     outcomes = []
     for index, stage in enumerate(recipe):
-        own = dataclasses.replace(task, key=jax.random.fold_in(task.key, index))
+        own = dataclasses.replace(task, key=jax.random.fold_in(task.key, len(recipe) - index))
         trials, outcome = stage.run(own, trials)
         outcomes.append(outcome)
     return trials, tuple(outcomes)

@@ -20,7 +20,10 @@ PARTS = ("both", "polynomial", "network")
 
 
 class Factors(eqx.Module):
-    """W Phi = Q R over the kept terms, which stand first in `order`; Q is zero in the others."""
+    """W Phi = Q R over the kept terms, which stand first in `order`; Q is zero in the others.
+
+    Where few terms are kept the columns of most others are left out: `rank` may be below `terms`.
+    """
 
     q: Float[Array, "points rank"]
     r: Float[Array, "rank rank"]
@@ -29,9 +32,8 @@ class Factors(eqx.Module):
     def solve(self, right: Float[Array, "points outputs"]) -> Float[Array, "terms outputs"]:
         """The least-squares coefficients for weighted right-hand sides."""
         solved = jax.scipy.linalg.solve_triangular(self.r, self.q.T @ right)
-        return (
-            jnp.zeros((self.order.shape[0], right.shape[1]), right.dtype).at[self.order].set(solved)
-        )
+        coefficients = jnp.zeros((self.order.shape[0], right.shape[1]), right.dtype)
+        return coefficients.at[self.order[: self.q.shape[1]]].set(solved)
 
 
 def factorize(
@@ -76,15 +78,31 @@ def is_same_for_all_trials(trials: Parameters) -> bool:
 def factorize_trials(task: Task, trials: Parameters) -> tuple[Factors, int | None]:
     """Factors, shared (axis None) while the trials have the same terms, else stacked (axis 0)."""
     weights = task.weights(trials)
+    size = _num_columns(trials)
     if is_same_for_all_trials(trials):
-        return _factorize(task.rows.table, weights[0], trials.keep_b[0]), None
-    return _factorize_each(task.rows.table, weights, trials.keep_b), 0
+        return _factorize(size, task.rows.table, weights[0], trials.keep_b[0]), None
+    return _factorize_each(size, task.rows.table, weights, trials.keep_b), 0
 
 
-_factorize = eqx.filter_jit(factorize)
-_factorize_each = eqx.filter_jit(
-    lambda table, weights, kept: jax.lax.map(lambda row: factorize(table, *row), (weights, kept))
-)
+@eqx.filter_jit
+def _factorize(size: int, table: Array, weights: Array, kept: Array) -> Factors:
+    """Factors of one trial, with the columns of the first `size` terms of their order."""
+    factors = factorize(table, weights, kept)
+    return Factors(factors.q[:, :size], factors.r[:size, :size], factors.order)
+
+
+@eqx.filter_jit
+def _factorize_each(size: int, table: Array, weights: Array, kept: Array) -> Factors:
+    return jax.lax.map(lambda row: _factorize(size, table, *row), (weights, kept))
+
+
+def _num_columns(trials: Parameters) -> int:
+    """Columns that hold the kept terms of every trial: few sizes, so that few are compiled."""
+    kept, num_terms = int(np.max(np.sum(trials.keep_b, axis=1))), trials.keep_b.shape[1]
+    size = 1
+    while size < kept:
+        size *= 8
+    return min(size, num_terms)
 
 
 def round_off(rows: Rows, weights: Float[Array, " points"]) -> Float[Array, ""]:

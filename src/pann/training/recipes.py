@@ -21,12 +21,11 @@ Recipe = tuple[Stage, ...]
 
 PAPER: Recipe = (Adam(20_000, Cosine(1e-3)), Prune(1e-4), LBFGS(400), Prune(1e-4))
 
-# Steep units along the axes for rough functions, gentle ones in all directions for smooth ones,
-# and no polynomial where the points are too few for it: a few iterations tell which.
+# Steep units along the axes for rough functions, gentle ones in all directions for smooth ones: a
+# few iterations tell which.
 STEEP: Recipe = (Place(), LeastSquares("both"), GaussNewton(20))
 GENTLE: Recipe = (Place((1.0, 5.0), aligned=0.0), LeastSquares("both"), GaussNewton(20))
-NETWORK_STARTS = Race((STEEP, GENTLE))
-STARTS = Race((STEEP, GENTLE, (DropPolynomial(), *STEEP), (DropPolynomial(), *GENTLE)))
+SECOND_ORDER: Recipe = (Race((STEEP, GENTLE)), GaussNewton(), LeastSquares("both"))
 
 # Coefficients below this share of the largest are rounding, not signal.
 ROUND_OFF_SHARE = {"float64": 1e-12, "float32": 1e-5}
@@ -77,8 +76,11 @@ def default_recipe(sizes: Sizes) -> tuple[Recipe, str]:
     )
     counts = f"{sizes.num_network_parameters:,} network parameters on {sizes.num_points:,} points"
     if affordable and not sizes.dropout:
-        starts = STARTS if sizes.num_terms > 1 else NETWORK_STARTS
-        network: Recipe = (starts, GaussNewton(), LeastSquares("both"))
+        # Where the points are too few for the terms, which shows late, the network alone is
+        # better. A race of one keeps the keys: the network alone is then trained the same way.
+        alone: Recipe = (DropPolynomial(), *SECOND_ORDER)
+        ways = (SECOND_ORDER, alone) if sizes.num_terms > 1 else (SECOND_ORDER,)
+        network: Recipe = (Race(ways),)
         why = f"second order: {counts} are {sizes.newton_operations:.1e} operations an iteration"
     else:
         batch = sizes.batch_limit if sizes.num_points > 2 * sizes.batch_limit else None
