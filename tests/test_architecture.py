@@ -34,6 +34,7 @@ LAYERS = (
     "plotting",
     "demo",
     "cli",
+    "__main__",
 )
 # Beyond the order: the spectral and the neural half know nothing of each other.
 FORBIDDEN = {"basis": {"network"}, "network": {"basis"}}

@@ -53,9 +53,7 @@ class Fit:
 
     def __str__(self) -> str:
         lines = [f"{self.model!r}", f"recipe: {self.why}"]
-        for outcome in _flatten(self.outcomes):
-            remark = "; ".join((*dict.fromkeys(outcome.reasons), *outcome.notes))
-            lines.append(f"  {type(outcome.stage).__name__}: {remark} ({outcome.seconds:.1f} s)")
+        lines += _summary(self.outcomes, "  ")
         terms = ", ".join(
             f"{float(term.coefficients[0]):+.3g} {term.name}" for term in self.model.terms()[:3]
         )
@@ -244,5 +242,11 @@ def _scores(task: Task, trained: Parameters) -> np.ndarray:
     return np.asarray(values["data" if task.held_out is None else "held_out"])
 
 
-def _flatten(outcomes: tuple[Outcome, ...]) -> list[Outcome]:
-    return [each for outcome in outcomes for each in (*_flatten(outcome.inner), outcome)]
+def _summary(outcomes: tuple[Outcome, ...], indent: str) -> list[str]:
+    """A line a stage: why it stopped and how long it took; inner stages below it, indented."""
+    lines = []
+    for outcome in outcomes:
+        remark = "; ".join((*dict.fromkeys(outcome.reasons), *outcome.notes))
+        lines.append(f"{indent}{type(outcome.stage).__name__}: {remark} ({outcome.seconds:.1f} s)")
+        lines += _summary(outcome.inner, indent + "  ")
+    return lines

@@ -1,0 +1,5 @@
+"""`python -m pann` is `pann`."""
+
+from pann.cli import app
+
+app()
