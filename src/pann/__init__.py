@@ -1,5 +1,7 @@
 """Polynomial-augmented neural networks: u(x) = sum_j a_j psi_j(x) + sum_k b_k phi_k(x)."""
 
+from typing import TYPE_CHECKING, Any
+
 from pann import points, targets
 from pann.basis import Basis, make_basis
 from pann.domain import Box
@@ -18,14 +20,30 @@ from pann.training import (
     Place,
     Prune,
     Race,
+    Ridge,
     Stepwise,
 )
 
+if TYPE_CHECKING:
+    from pann.estimator import PANNRegressor
+
 __version__ = "0.1.0"
+
+# Loaded when first asked for: scikit-learn takes a second to import.
+_LAZY = {"PANNRegressor": "pann.estimator"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'pann' has no attribute '{name}'")
+    import importlib
+
+    return getattr(importlib.import_module(_LAZY[name]), name)
 
 __all__ = [
     "LBFGS",
     "PANN",
+    "PANNRegressor",
     "Adam",
     "AxisUnits",
     "Basis",
@@ -45,6 +63,7 @@ __all__ = [
     "Race",
     "RandomFourier",
     "RePU",
+    "Ridge",
     "Stepwise",
     "fit",
     "make_basis",

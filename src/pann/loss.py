@@ -54,6 +54,13 @@ class Loss:
                 f"constraint_weight must not be negative, got {self.constraint_weight}"
             )
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the terms."""
+        if self.constraint == "l1":
+            return ("data", "l1")
+        return ("data", "constraint") if self.constraint in CONSTRAINTS else ("data",)
+
     def terms(
         self,
         parameters: Parameters,

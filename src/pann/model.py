@@ -21,6 +21,7 @@ from pann.network import MLP, RandomFourierFeatures
 from pann.points import from_array
 
 BLOCK = 8192  # points predicted at a time
+MAX_ROWS = 65_536  # rows whose features a compiled program holds at once
 
 
 class Parameters(eqx.Module):
@@ -72,7 +73,11 @@ class Parameters(eqx.Module):
     def output(
         self, x: Float[Array, "points d"], table: Float[Array, "points terms"]
     ) -> Float[Array, "points outputs"]:
-        return self.network_output(self.features(x)) + self.polynomial_output(table)
+        if x.shape[0] <= MAX_ROWS:
+            return self.network_output(self.features(x)) + self.polynomial_output(table)
+        # Many rows: their features together would not fit in memory.
+        one = lambda row: self.output(row[0][None], row[1][None])[0]
+        return jax.lax.map(one, (x, table), batch_size=MAX_ROWS)
 
 
 def initial_parameters(

@@ -12,7 +12,9 @@ from pann.training.stage import Report
 
 
 @contextlib.contextmanager
-def progress_bar(title: str, console: Console | None = None) -> Iterator[Report]:
+def progress_bar(
+    title: str, console: Console | None = None, *, disable: bool = False
+) -> Iterator[Report]:
     """Yield a `report` for `fit` that draws one bar: the stage, its figures, the time left."""
     console = console or Console(stderr=True)
     columns = (
@@ -23,7 +25,7 @@ def progress_bar(title: str, console: Console | None = None) -> Iterator[Report]
         TextColumn("{task.fields[figures]}"),
     )
     with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
+        *columns, console=console, transient=True, disable=disable or not console.is_terminal
     ) as bars:
         bar = bars.add_task(title, total=1, figures="")
         last: list[Stage] = []

@@ -1,6 +1,7 @@
 """Fit values at points: `fit` builds the tables, trains the trials, and gives back a `Fit`."""
 
 import dataclasses
+import functools
 import time
 
 import jax
@@ -91,7 +92,8 @@ def fit(
     preconditioner: bool | None = None,
     recipe: str | Recipe = "default",
     trials: int = 1,
-    held_out: float | None = None,
+    held_out: float | np.ndarray | None = None,
+    pad: bool = False,
     sample_weight: npt.ArrayLike | None = None,
     precision: str = "float64",
     seed: int = 0,
@@ -105,7 +107,9 @@ def fit(
     follow the recipe: `paper` uses constraint E, the preconditioner and no held-out rows;
     `default` the exact constraint, which costs nothing there; a recipe of your own, none. Without
     `paper` there is no preconditioner, and 10% of the rows are held out if there is a network. The
-    output bias is on exactly where there is no polynomial.
+    output bias is on exactly where there is no polynomial. `held_out` is a share of the rows, or
+    a mask of those to hold out; `pad` fills up to few numbers of rows, with rows of weight zero, so
+    that fits of many small tables share compiled programs.
     """
     start = time.perf_counter()
     paper = recipe == "paper"
@@ -125,16 +129,15 @@ def fit(
     )
     if not architecture.widths and basis.num_terms == 0:
         raise ValueError("width=0 and degree=None leave nothing to fit; give one of them")
-    held_out = (0.0 if paper or not architecture.widths else 0.1) if held_out is None else held_out
-    if not 0 <= held_out < 1:
-        raise ValueError(f"held_out is a share of the rows in [0, 1), got {held_out}")
+    if held_out is None:
+        held_out = 0.0 if paper or not architecture.widths else 0.1
+    train, validation = _split(len(samples.coordinates), held_out, seed)
     loss = Loss(
         constraint=constraint or {"paper": "E", "default": "exact"}.get(str(recipe), "none"),
         constraint_weight=constraint_weight,
         norm=norm,
         reduction=reduction,
     )
-    train, validation = _split(len(samples.coordinates), held_out, seed)
 
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         sizes = Sizes(
@@ -149,14 +152,14 @@ def fit(
         )
         stages, why = recipe_named(recipe, sizes)
         _check_enough_points(basis, len(train), may_be_fewer=paper and loss.constraint != "exact")
-        train_rows = _rows(samples, basis, train, precision)
+        make_rows = functools.partial(_rows, samples, basis, precision=precision, pad=pad)
         key, init_key = jax.random.split(jax.random.key(seed))
         scales = None
         if preconditioner or (preconditioner is None and paper):
             scales = jnp.asarray(orthonormal_scales(basis), precision)
         task = Task(
-            rows=train_rows,
-            held_out=_rows(samples, basis, validation, precision) if len(validation) else None,
+            rows=make_rows(train),
+            held_out=make_rows(validation) if len(validation) else None,
             loss=loss,
             key=key,
             term_scales=scales,
@@ -190,14 +193,32 @@ def fit(
     )
 
 
-def _rows(samples: Samples, basis: Basis, chosen: np.ndarray, precision: str) -> Rows:
+def _rows(
+    samples: Samples, basis: Basis, chosen: np.ndarray, *, precision: str, pad: bool
+) -> Rows:
+    count = len(chosen)
+    if pad:
+        chosen = np.resize(chosen, padded_size(count))
     coordinates = samples.coordinates[chosen]
+    # In blocks: the table is never held in a wider format than asked for.
+    table = np.empty((len(chosen), basis.num_terms), precision)
+    for rows, block in basis.table_blocks(coordinates):
+        table[rows] = block
+    weights = np.sqrt(samples.weights[chosen])
+    # The mean over the rows counts the padding as well.
+    weights[:count] *= np.sqrt(len(chosen) / count)
+    weights[count:] = 0.0
     return Rows(
         x=jnp.asarray(samples.domain.to_reference(coordinates), precision),
-        table=jnp.asarray(basis.table(coordinates), precision),
+        table=jnp.asarray(table),
         target=jnp.asarray(samples.target[chosen], precision),
-        weights=jnp.asarray(np.sqrt(samples.weights[chosen]), precision),
+        weights=jnp.asarray(weights, precision),
     )
+
+
+def padded_size(count: int) -> int:
+    """The next power of two from 64 to 4096; above, the number itself."""
+    return max(64, 1 << (count - 1).bit_length()) if count <= 4096 else count
 
 
 def _basis(domain: Box, degree: int | None, basis: Basis | None) -> Basis:
@@ -226,9 +247,21 @@ def _check_enough_points(basis: Basis, num_points: int, *, may_be_fewer: bool) -
     )
 
 
-def _split(num_points: int, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _split(
+    num_points: int, held_out: float | np.ndarray, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rows to train on and those to hold out."""
+    if isinstance(held_out, np.ndarray):
+        if held_out.shape != (num_points,) or held_out.dtype != bool or held_out.all():
+            raise ValueError(
+                f"held_out needs a boolean for each of {num_points} points, not all of them True, "
+                f"got {held_out.dtype} of shape {held_out.shape}"
+            )
+        return np.flatnonzero(~held_out), np.flatnonzero(held_out)
+    if not 0 <= held_out < 1:
+        raise ValueError(f"held_out is a share of the rows in [0, 1), got {held_out}")
     order = np.random.default_rng(seed).permutation(num_points)
-    count = round(share * num_points)
+    count = round(held_out * num_points)
     return np.sort(order[count:]), np.sort(order[:count])
 
 

@@ -7,6 +7,7 @@ from pann.basis.index_sets import hyperbolic_cross, tensor_product, total_degree
 from pann.basis.least_squares import fit, least_squares
 from pann.basis.preconditioner import christoffel_weights, orthonormal_scales
 from pann.basis.projection import project, quadrature
+from pann.basis.ridge import RidgeFit, ridge
 
 __all__ = [
     "Basis",
@@ -14,6 +15,7 @@ __all__ = [
     "Family",
     "Fourier",
     "Legendre",
+    "RidgeFit",
     "christoffel_weights",
     "family_by_name",
     "fit",
@@ -23,6 +25,7 @@ __all__ = [
     "orthonormal_scales",
     "project",
     "quadrature",
+    "ridge",
     "tensor_product",
     "total_degree",
 ]

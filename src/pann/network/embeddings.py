@@ -44,28 +44,36 @@ class RandomFourierFeatures(eqx.Module):
 class PeriodicEmbedding(eqx.Module):
     """Each feature through its own trained waves and a small linear map, for tabular data.
 
-    e_i = A_i [cos(2 pi c_i x_i), sin(2 pi c_i x_i)] + d_i (Gorishniy et al. 2022, "On embeddings
-    for numerical features in tabular deep learning"); the feature itself is kept beside it.
+    e_i = A_i [cos(2 pi c_i x_i), sin(2 pi c_i x_i)] + d_i, `rectified` or not (Gorishniy et al.
+    2022, "On embeddings for numerical features in tabular deep learning": PLR and PL); the feature
+    itself is kept beside it.
     """
 
     frequencies: Float[Array, "inputs frequencies"]
     weights: Float[Array, "inputs size waves"]
     biases: Float[Array, "inputs size"]
+    rectified: bool = eqx.field(static=True)
 
     def __init__(
         self,
         num_inputs: int,
         num_frequencies: int = 24,
         size: int = 8,
-        scale: float = 1.0,
+        scale: float | tuple[float, float] = 1.0,
+        rectified: bool = False,
         *,
         key: PRNGKeyArray,
         dtype: str = "float64",
     ):
+        self.rectified = rectified
         frequency_key, weight_key = jax.random.split(key)
-        self.frequencies = scale * jax.random.normal(
-            frequency_key, (num_inputs, num_frequencies), dtype
-        )
+        if isinstance(scale, tuple):
+            count = num_inputs * num_frequencies
+            drawn = draw_slopes(scale, count, key=frequency_key, dtype=dtype)
+            self.frequencies = drawn.reshape(num_inputs, num_frequencies)
+        else:
+            normal = jax.random.normal(frequency_key, (num_inputs, num_frequencies), dtype)
+            self.frequencies = scale * normal
         shape = (num_inputs, size, 2 * num_frequencies)
         self.weights = jax.random.normal(weight_key, shape, dtype) / jnp.sqrt(num_frequencies)
         self.biases = jnp.zeros((num_inputs, size), dtype)
@@ -78,6 +86,8 @@ class PeriodicEmbedding(eqx.Module):
         phase = 2 * jnp.pi * self.frequencies * x[:, None]
         waves = jnp.concatenate([jnp.cos(phase), jnp.sin(phase)], axis=1)
         embedded = jnp.einsum("isw,iw->is", self.weights, waves) + self.biases
+        if self.rectified:
+            embedded = jnp.maximum(embedded, 0)
         return jnp.concatenate([x, embedded.ravel()])
 
 
@@ -149,17 +159,27 @@ class RandomFourier(EmbeddingOptions):
 
 @dataclasses.dataclass(frozen=True)
 class Periodic(EmbeddingOptions):
-    """`PeriodicEmbedding`, for tabular data."""
+    """`PeriodicEmbedding`, for tabular data.
+
+    The first frequencies are normal with deviation `scale`, or, for a pair, log-uniform between.
+    """
 
     num_frequencies: int = 24
     size: int = 8
-    scale: float = 1.0
+    scale: float | tuple[float, float] = 1.0
+    rectified: bool = False
 
     def build(
         self, num_inputs: int, activation: Activation, *, key: PRNGKeyArray, dtype: str
     ) -> Embedding:
         return PeriodicEmbedding(
-            num_inputs, self.num_frequencies, self.size, self.scale, key=key, dtype=dtype
+            num_inputs,
+            self.num_frequencies,
+            self.size,
+            self.scale,
+            self.rectified,
+            key=key,
+            dtype=dtype,
         )
 
 

@@ -8,6 +8,7 @@ from pann.training.place import Place
 from pann.training.prune import DropPolynomial, Prune
 from pann.training.rates import Constant, Cosine, Rate, Stepwise
 from pann.training.recipes import PAPER, Recipe, Sizes, default_recipe, describe, recipe_named
+from pann.training.ridge import Ridge
 from pann.training.stage import Outcome, Progress, Stage, Task
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Race",
     "Rate",
     "Recipe",
+    "Ridge",
     "Sizes",
     "Stage",
     "Stepwise",

@@ -246,8 +246,8 @@ def _advance(
         if stage.minibatch is not None:
             order = jax.random.permutation(chunk_key, num_rows)
 
-        def step(index: Array, carry: tuple[PyTree, PyTree, Array]) -> tuple:
-            moving, optimizer_state, code = carry
+        def step(index: Array, carry: tuple[PyTree, PyTree, Array, PyTree]) -> tuple:
+            moving, optimizer_state, code, sums = carry
             batch, dropout_key = weighted, None
             if order is not None:
                 chosen = order[(index * batch_size + jnp.arange(batch_size)) % num_rows]
@@ -255,12 +255,18 @@ def _advance(
             if state.parameters.network is not None and state.parameters.network.dropout > 0:
                 dropout_key = jax.random.fold_in(chunk_key, index + 1)
 
-            def total(moving: PyTree) -> Float[Array, ""]:
-                return loss.total(eqx.combine(moving, fixed), batch, projector, dropout_key)
+            def terms(moving: PyTree) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+                each = loss.terms(eqx.combine(moving, fixed), batch, projector, dropout_key)
+                return sum(each.values(), jnp.zeros(())), each
 
-            value, gradient = jax.value_and_grad(total)(moving)
+            (value, each), gradient = jax.value_and_grad(terms, has_aux=True)(moving)
             updates, new_state = optimizer.update(
-                gradient, optimizer_state, moving, value=value, grad=gradient, value_fn=total
+                gradient,
+                optimizer_state,
+                moving,
+                value=value,
+                grad=gradient,
+                value_fn=lambda moving: terms(moving)[0],
             )
             new_moving = optax.apply_updates(moving, updates)
             new_code = jnp.where(
@@ -275,19 +281,26 @@ def _advance(
                 jax.tree.map(keep, new_moving, moving),
                 jax.tree.map(keep, new_state, optimizer_state),
                 jnp.where(code == RUNNING, new_code, code),
+                jax.tree.map(jnp.add, sums, each),
             )
 
         moving, _ = eqx.partition(state.parameters, spec)
-        moving, optimizer_state, code = jax.lax.fori_loop(
-            0, count, step, (moving, state.optimizer, state.code)
+        nothing = {name: jnp.zeros((), weight.dtype) for name in loss.names}
+        moving, optimizer_state, code, sums = jax.lax.fori_loop(
+            0, count, step, (moving, state.optimizer, state.code, nothing)
         )
         parameters = eqx.combine(moving, fixed)
         if own is not None:
             parameters = solve_polynomial(parameters, rows, weight, own, exact=True)
-        values = dict(loss.terms(parameters, weighted, projector))
+        if stage.minibatch is None:
+            values = dict(loss.terms(parameters, weighted, projector))
+        else:
+            # A pass over all rows at each record would cost more than the steps between them.
+            values = {name: value / count for name, value in sums.items()}
         # The update before a loss that is not finite may itself be the culprit: go back to the
         # state of the last record.
         finite = jnp.all(jnp.stack([jnp.isfinite(value) for value in values.values()]))
+        finite &= jnp.isfinite(_largest(moving))
         parameters = jax.tree.map(
             lambda new, old: jnp.where(finite, new, old), parameters, state.parameters
         )

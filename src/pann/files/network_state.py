@@ -1,0 +1,207 @@
+"""A network as plain values and arrays, and back: widths, activation and embedding."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, TypeAlias, TypeVar
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array
+
+from pann.files.checks import (
+    FileError,
+    check_bool,
+    check_integer,
+    check_list,
+    check_number,
+    check_object,
+    look_up,
+    shown,
+)
+from pann.network import (
+    MLP,
+    Activation,
+    AxisEmbedding,
+    Embedding,
+    PeriodicEmbedding,
+    RandomFourierFeatures,
+    RePU,
+)
+from pann.network.activations import ACTIVATIONS
+
+MAX_SIZE = 2**40  # of anything counted: only arrays that are there can have such shapes
+MAX_POWER = 100
+
+Header: TypeAlias = dict[str, Any]
+Shapes: TypeAlias = dict[str, tuple[int, ...]]
+Module = TypeVar("Module", bound=eqx.Module)
+
+# The arrays of an embedding are its fields, under their names with this before them.
+_PREFIX = "embedding_"
+_EMBEDDINGS: dict[str, type[Embedding]] = {
+    "random_fourier": RandomFourierFeatures,
+    "periodic": PeriodicEmbedding,
+    "axis_units": AxisEmbedding,
+}
+_EMBEDDING_KEYS = {
+    "random_fourier": ("name", "num_frequencies"),
+    "periodic": ("name", "num_frequencies", "size", "rectified"),
+    "axis_units": ("name", "num_units", "num_inputs", "activation"),
+}
+
+
+def network_state(network: MLP) -> tuple[Header, dict[str, np.ndarray]]:
+    """Everything that makes the network."""
+    embedding, arrays = _embedding_state(network.embedding)
+    for layer, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
+        arrays |= {f"weights_{layer}": np.asarray(weight), f"biases_{layer}": np.asarray(bias)}
+    header = {
+        "widths": [bias.shape[0] for bias in network.biases],
+        "activation": _activation_state(network.activation),
+        "dropout": float(network.dropout),
+        "embedding": embedding,
+    }
+    return header, arrays
+
+
+def network_shapes(state: Any, dimension: int) -> Shapes:
+    """The arrays of the network, each of the shape that chains it to the ones before."""
+    check_object(state, "the network", ("widths", "activation", "dropout", "embedding"))
+    widths = check_list(state["widths"], "the list of widths")
+    if not widths:
+        raise FileError("the network has no layers; where there is no network, write null")
+    for width in widths:
+        check_integer(width, "the width of a layer", 1, MAX_SIZE)
+    inputs, shapes = _embedding_shapes(state["embedding"], dimension)
+    for layer, (before, width) in enumerate(zip([inputs, *widths[:-1]], widths, strict=True)):
+        shapes |= {f"weights_{layer}": (width, before), f"biases_{layer}": (width,)}
+    return shapes
+
+
+def network_from_state(state: Header, arrays: Mapping[str, Array]) -> MLP:
+    """The network of a header and arrays that have the shapes of `network_shapes`."""
+    dropout = check_number(state["dropout"], "the dropout")
+    if not 0 <= dropout < 1:
+        raise FileError(f"the dropout must be a rate in [0, 1), but is {dropout}")
+    layers = range(len(state["widths"]))
+    return _module(
+        MLP,
+        embedding=_embedding_from_state(state["embedding"], arrays),
+        weights=[arrays[f"weights_{layer}"] for layer in layers],
+        biases=[arrays[f"biases_{layer}"] for layer in layers],
+        activation=_activation_from_state(state["activation"]),
+        dropout=dropout,
+    )
+
+
+# ---- Activations ----
+
+
+def _activation_state(activation: Activation) -> Header:
+    names = {type(known): name for name, known in ACTIVATIONS.items()}
+    state: Header = {"name": names.get(type(activation))}
+    if isinstance(activation, RePU):
+        state["power"] = int(activation.power)
+    if state["name"] is None or _activation_from_state(state) != activation:
+        raise FileError(
+            f"the activation {shown(activation)} cannot be saved, for it is not one of pann's: "
+            f"{', '.join(ACTIVATIONS)}"
+        )
+    return state
+
+
+def _activation_from_state(state: Any) -> Activation:
+    is_repu = isinstance(state, dict) and state.get("name") == "repu"
+    check_object(state, "an activation", ("name", "power") if is_repu else ("name",))
+    activation = look_up(state["name"], "the name of an activation", ACTIVATIONS)
+    if not is_repu:
+        return activation
+    return RePU(check_integer(state["power"], "the power of RePU", 1, MAX_POWER))
+
+
+# ---- Embeddings ----
+
+
+def _embedding_state(
+    embedding: Embedding | None,
+) -> tuple[Header | None, dict[str, np.ndarray]]:
+    if embedding is None:
+        return None, {}
+    names = {kind: name for name, kind in _EMBEDDINGS.items()}
+    if type(embedding) not in names:
+        raise FileError(
+            f"the embedding {shown(embedding)} cannot be saved, for it is not one of pann's: "
+            f"{', '.join(_EMBEDDINGS)}"
+        )
+    state: Header = {"name": names[type(embedding)]}
+    if isinstance(embedding, RandomFourierFeatures):
+        state["num_frequencies"] = embedding.frequencies.shape[0]
+    elif isinstance(embedding, PeriodicEmbedding):
+        state["num_frequencies"] = embedding.frequencies.shape[1]
+        state["size"] = embedding.biases.shape[1]
+        state["rectified"] = embedding.rectified
+    else:
+        state["num_units"] = embedding.num_outputs
+        state["num_inputs"] = int(embedding.num_inputs)
+        state["activation"] = _activation_state(embedding.activation)
+    fields = {field.name: getattr(embedding, field.name) for field in dataclasses.fields(embedding)}
+    arrays = {
+        f"{_PREFIX}{name}": np.asarray(value)
+        for name, value in fields.items()
+        if eqx.is_array(value)
+    }
+    return state, arrays
+
+
+def _embedding_shapes(state: Any, dimension: int) -> tuple[int, Shapes]:
+    """How many numbers the first layer gets, and the shapes of the embedding's own arrays."""
+    if state is None:
+        return dimension, {}
+    name = state.get("name") if isinstance(state, dict) else None
+    keys = look_up(name, "the name of an embedding", _EMBEDDING_KEYS)
+    check_object(state, "the embedding", keys)
+    counts = {
+        key: check_integer(state[key], f"'{key}' of the embedding", 1, MAX_SIZE)
+        for key in keys
+        if key not in ("name", "rectified", "activation")
+    }
+    if name == "random_fourier":
+        frequencies = counts["num_frequencies"]
+        return 2 * frequencies, {f"{_PREFIX}frequencies": (frequencies, dimension)}
+    if name == "periodic":
+        frequencies, size = counts["num_frequencies"], counts["size"]
+        return dimension * (size + 1), {
+            f"{_PREFIX}frequencies": (dimension, frequencies),
+            f"{_PREFIX}weights": (dimension, size, 2 * frequencies),
+            f"{_PREFIX}biases": (dimension, size),
+        }
+    if counts["num_inputs"] != dimension:
+        raise FileError(
+            f"the embedding has {counts['num_inputs']} inputs, but the domain {dimension} axes"
+        )
+    units = (counts["num_units"],)
+    return counts["num_units"], {f"{_PREFIX}slopes": units, f"{_PREFIX}centers": units}
+
+
+def _embedding_from_state(state: Header | None, arrays: Mapping[str, Array]) -> Embedding | None:
+    if state is None:
+        return None
+    fields: dict[str, Any] = {
+        name.removeprefix(_PREFIX): array
+        for name, array in arrays.items()
+        if name.startswith(_PREFIX)
+    }
+    if state["name"] == "periodic":
+        fields["rectified"] = check_bool(state["rectified"], "'rectified' of the embedding")
+    if state["name"] == "axis_units":
+        fields["num_inputs"] = state["num_inputs"]
+        fields["activation"] = _activation_from_state(state["activation"])
+    return _module(_EMBEDDINGS[state["name"]], **fields)
+
+
+def _module(kind: type[Module], **fields: Any) -> Module:
+    """An Equinox module from its fields; its `__init__` would draw random numbers for them."""
+    module = object.__new__(kind)
+    for field in dataclasses.fields(kind):
+        object.__setattr__(module, field.name, fields[field.name])
+    return module

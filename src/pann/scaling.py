@@ -1,0 +1,151 @@
+"""From a table's columns to [-1, 1], by range or by rank.
+
+By range: linear in the bulk, logarithmic in heavy tails; smooth functions stay smooth.
+
+A column's bulk reaches from 3 interquartile ranges below its first quartile to 3 above its third,
+cut at its smallest and largest value. Without values beyond it, the bulk is mapped linearly onto
+[-1, 1]. Where there are some, the bulk gets [-0.9, 0.9] on that side and the tail the last tenth,
+by its logarithm: a few huge values neither squash the others nor are they lost.
+
+By rank: a value goes to the normal quantile of its rank among the training rows, linear between
+knots; every column is then spread alike, which networks on noisy tables like best.
+
+Beyond the range of the training rows a value counts as the range's end, so that no half of a model
+runs away.
+"""
+
+import dataclasses
+
+import numpy as np
+import scipy.special
+from jaxtyping import Bool, Float
+
+TAIL = 0.1
+FENCE = 3.0
+NUM_KNOTS = 512
+OUTERMOST = 1e-3
+
+
+@dataclasses.dataclass(frozen=True)
+class RangeScaling:
+    """For each column its range and its bulk."""
+
+    low: Float[np.ndarray, " columns"]
+    high: Float[np.ndarray, " columns"]
+    bulk_low: Float[np.ndarray, " columns"]
+    bulk_high: Float[np.ndarray, " columns"]
+
+    @property
+    def is_constant(self) -> Bool[np.ndarray, " columns"]:
+        return self.low == self.high
+
+    def __call__(self, rows: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "rows columns"]:
+        """The rows in [-1, 1]; constant columns become 0."""
+        middle, half = (self.bulk_low + self.bulk_high) / 2, (self.bulk_high - self.bulk_low) / 2
+        half = np.where(half > 0, half, 1.0)
+        clipped = np.clip(rows, self.low, self.high)
+        inside = np.clip((clipped - middle) / half, -1, 1)
+        has_lower, has_upper = self.low < self.bulk_low, self.high > self.bulk_high
+        left = np.where(has_lower, -1 + TAIL, -1.0)
+        right = np.where(has_upper, 1 - TAIL, 1.0)
+        scaled = left + (inside + 1) / 2 * (right - left)
+        upper = _tail(clipped - self.bulk_high, half) / _tail(self.high - self.bulk_high, half, 1.0)
+        lower = _tail(self.bulk_low - clipped, half) / _tail(self.bulk_low - self.low, half, 1.0)
+        scaled = scaled + TAIL * (np.where(has_upper, upper, 0) - np.where(has_lower, lower, 0))
+        return np.where(self.is_constant, 0.0, np.clip(scaled, -1, 1))
+
+
+def _tail(beyond: np.ndarray, half: np.ndarray, at_zero: float = 0.0) -> np.ndarray:
+    grown = np.log1p(np.maximum(beyond, 0) / half)
+    return np.where(grown > 0, grown, at_zero)
+
+
+def scale_by_range(rows: Float[np.ndarray, "rows columns"]) -> RangeScaling:
+    """Learn the range and the bulk of each column from the training rows."""
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    first, third = np.quantile(rows, [0.25, 0.75], axis=0)
+    spread = third - first
+    # Mostly one value (a rare flag): there is no bulk to tell from a tail.
+    spread = np.where(spread > 0, spread, high - low)
+    return RangeScaling(
+        low, high, np.maximum(low, first - FENCE * spread), np.minimum(high, third + FENCE * spread)
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class RankScaling:
+    """For each column some of its values in order, repeated at the end, and where they go."""
+
+    knots: Float[np.ndarray, "knots columns"]
+    places: Float[np.ndarray, "knots columns"]
+
+    @property
+    def low(self) -> Float[np.ndarray, " columns"]:
+        return self.knots[0]
+
+    @property
+    def high(self) -> Float[np.ndarray, " columns"]:
+        return self.knots[-1]
+
+    @property
+    def is_constant(self) -> Bool[np.ndarray, " columns"]:
+        return self.low == self.high
+
+    def __call__(self, rows: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "rows columns"]:
+        """The rows in [-1, 1]; constant columns become 0."""
+        scaled = np.empty(rows.shape)
+        for column, (knots, places) in enumerate(zip(self.knots.T, self.places.T, strict=True)):
+            scaled[:, column] = np.interp(rows[:, column], knots, places)
+        return np.where(self.is_constant, 0.0, scaled)
+
+
+def scale_by_rank(rows: Float[np.ndarray, "rows columns"]) -> RankScaling:
+    """Learn the knots of each column from the training rows; equal values share their mean rank."""
+    levels = np.linspace(0, 1, min(NUM_KNOTS, len(rows)))
+    knots, places = (np.empty((len(levels), rows.shape[1])) for _ in range(2))
+    outermost = -scipy.special.ndtri(OUTERMOST)
+    for column in range(rows.shape[1]):
+        values = np.quantile(rows[:, column], levels)
+        distinct, inverse = np.unique(values, return_inverse=True)
+        ranks = np.bincount(inverse, levels) / np.bincount(inverse)
+        # The ends of the range go to the ends of [-1, 1], however often their values occur.
+        ranks[0], ranks[-1] = 0.0, 1.0
+        spread = scipy.special.ndtri(np.clip(ranks, OUTERMOST, 1 - OUTERMOST)) / outermost
+        filled = np.minimum(np.arange(len(levels)), len(distinct) - 1)
+        knots[:, column], places[:, column] = distinct[filled], spread[filled]
+    return RankScaling(knots, places)
+
+
+FeatureScaling = RangeScaling | RankScaling
+
+
+def distance_outside(
+    scaling: FeatureScaling, rows: Float[np.ndarray, "rows columns"]
+) -> Float[np.ndarray, "rows columns"]:
+    """How far each value lies outside the training range, in lengths of that range."""
+    length = np.where(scaling.is_constant, 1.0, scaling.high - scaling.low)
+    return np.maximum(np.maximum(scaling.low - rows, rows - scaling.high), 0) / length
+
+
+@dataclasses.dataclass(frozen=True)
+class TargetScaling:
+    """Mean zero and unit deviation for each output."""
+
+    mean: Float[np.ndarray, " outputs"]
+    deviation: Float[np.ndarray, " outputs"]
+
+    def __call__(self, values: Float[np.ndarray, "rows outputs"]) -> Float[np.ndarray, "rows outputs"]:
+        return (values - self.mean) / self.deviation
+
+    def undo(self, scaled: Float[np.ndarray, "rows outputs"]) -> Float[np.ndarray, "rows outputs"]:
+        return scaled * self.deviation + self.mean
+
+
+def scale_targets(
+    values: Float[np.ndarray, "rows outputs"], weights: Float[np.ndarray, " rows"]
+) -> TargetScaling:
+    """Learn mean and deviation from the weighted training rows; 1 for a constant output."""
+    mean = np.average(values, axis=0, weights=weights)
+    deviation = np.sqrt(np.average((values - mean) ** 2, axis=0, weights=weights))
+    tiny = 1e-12 * np.maximum(np.abs(mean), np.finfo(float).tiny)
+    return TargetScaling(mean, np.where(deviation > tiny, deviation, 1.0))
