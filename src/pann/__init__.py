@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 from pann import points, targets
 from pann.basis import Basis, make_basis
 from pann.domain import Box
+from pann.files import FileError
+from pann.loading import load
 from pann.model import PANN
 from pann.network import AxisUnits, Complementary, Glorot, Periodic, RandomFourier, RePU
 from pann.regression import Fit, fit, relative_l2
@@ -40,10 +42,10 @@ def __getattr__(name: str) -> Any:
 
     return getattr(importlib.import_module(_LAZY[name]), name)
 
+
 __all__ = [
     "LBFGS",
     "PANN",
-    "PANNRegressor",
     "Adam",
     "AxisUnits",
     "Basis",
@@ -52,11 +54,13 @@ __all__ = [
     "Constant",
     "Cosine",
     "DropPolynomial",
+    "FileError",
     "Fit",
     "GaussNewton",
     "Glorot",
     "KeepIfBetter",
     "LeastSquares",
+    "PANNRegressor",
     "Periodic",
     "Place",
     "Prune",
@@ -66,6 +70,7 @@ __all__ = [
     "Ridge",
     "Stepwise",
     "fit",
+    "load",
     "make_basis",
     "points",
     "relative_l2",

@@ -1,6 +1,5 @@
 """A PANN as a scikit-learn estimator."""
 
-import dataclasses
 import numbers
 import os
 import re
@@ -11,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from pann.model import Parts, Term
 from pann.network import EmbeddingOptions
 from pann.progress import progress_bar
+from pann.scaling import distance_outside
 from pann.sensitivity import SobolIndices, sobol_indices
 from pann.tabular import Options, TableFit, fit_table
 from pann.training import Recipe
@@ -121,18 +120,18 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
     ) -> Self:
         """Fit to rows X (rows, features) and values y (rows,) or (rows, outputs)."""
-        X, y = validate_data(
+        rows, y = validate_data(
             self, X, y, multi_output=True, y_numeric=True, dtype=float, ensure_min_samples=2
         )
         y = np.asarray(y, float)
-        weights = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
+        weights = _check_sample_weight(sample_weight, rows, dtype=float, ensure_non_negative=True)
         if not np.any(weights):
             raise ValueError("all sample weights are zero: no rows are left to fit")
         options = self._options()
         self._single_output = y.ndim == 1
         with progress_bar("fit", disable=not self.verbose) as report:
-            fitted = fit_table(X, y.reshape(len(y), -1), weights, options, report)
-        self._keep(fitted, X)
+            fitted = fit_table(rows, y.reshape(len(y), -1), weights, options, report)
+        self._keep(fitted, rows)
         return self
 
     def _keep(self, fitted: TableFit, rows: np.ndarray) -> None:
@@ -220,7 +219,7 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _check(self, X: npt.ArrayLike) -> np.ndarray:
         rows = validate_data(self, X, dtype=float, reset=False)
-        outside = self.fit_.features.distance_outside(rows)
+        outside = distance_outside(self.fit_.features, rows)
         far = outside > STRONG_EXTRAPOLATION
         if far.any():
             names = self._feature_names()
@@ -255,7 +254,9 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         automatic = lambda value: None if isinstance(value, str) and value == "auto" else value
         _check_number("trials", self.trials, 1, None)
         _check_number("depth", self.depth, 1, None)
-        if not (isinstance(self.validation_fraction, numbers.Real) and 0 < self.validation_fraction < 1):
+        if not (
+            isinstance(self.validation_fraction, numbers.Real) and 0 < self.validation_fraction < 1
+        ):
             raise ValueError(
                 f"validation_fraction is a share between 0 and 1, got {self.validation_fraction!r}"
             )

@@ -97,7 +97,8 @@ def plot_dependence(
     for panel in panels[len(features) :]:
         panel.set_visible(False)
     for panel, feature in zip(panels, features, strict=False):
-        at = np.linspace(*np.quantile(sample[:, feature], [0.01, 0.99]), resolution)
+        low, high = np.quantile(sample[:, feature], [0.01, 0.99])
+        at = np.linspace(low, high, resolution)
         rows_there = np.repeat(sample[None], resolution, axis=0)
         rows_there[:, :, feature] = at[:, None]
         halves = parts(rows_there.reshape(-1, sample.shape[1]))

@@ -193,9 +193,7 @@ def fit(
     )
 
 
-def _rows(
-    samples: Samples, basis: Basis, chosen: np.ndarray, *, precision: str, pad: bool
-) -> Rows:
+def _rows(samples: Samples, basis: Basis, chosen: np.ndarray, *, precision: str, pad: bool) -> Rows:
     count = len(chosen)
     if pad:
         chosen = np.resize(chosen, padded_size(count))

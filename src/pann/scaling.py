@@ -39,7 +39,9 @@ class RangeScaling:
     def is_constant(self) -> Bool[np.ndarray, " columns"]:
         return self.low == self.high
 
-    def __call__(self, rows: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "rows columns"]:
+    def __call__(
+        self, rows: Float[np.ndarray, "rows columns"]
+    ) -> Float[np.ndarray, "rows columns"]:
         """The rows in [-1, 1]; constant columns become 0."""
         middle, half = (self.bulk_low + self.bulk_high) / 2, (self.bulk_high - self.bulk_low) / 2
         half = np.where(half > 0, half, 1.0)
@@ -91,7 +93,9 @@ class RankScaling:
     def is_constant(self) -> Bool[np.ndarray, " columns"]:
         return self.low == self.high
 
-    def __call__(self, rows: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "rows columns"]:
+    def __call__(
+        self, rows: Float[np.ndarray, "rows columns"]
+    ) -> Float[np.ndarray, "rows columns"]:
         """The rows in [-1, 1]; constant columns become 0."""
         scaled = np.empty(rows.shape)
         for column, (knots, places) in enumerate(zip(self.knots.T, self.places.T, strict=True)):
@@ -134,7 +138,9 @@ class TargetScaling:
     mean: Float[np.ndarray, " outputs"]
     deviation: Float[np.ndarray, " outputs"]
 
-    def __call__(self, values: Float[np.ndarray, "rows outputs"]) -> Float[np.ndarray, "rows outputs"]:
+    def __call__(
+        self, values: Float[np.ndarray, "rows outputs"]
+    ) -> Float[np.ndarray, "rows outputs"]:
         return (values - self.mean) / self.deviation
 
     def undo(self, scaled: Float[np.ndarray, "rows outputs"]) -> Float[np.ndarray, "rows outputs"]:

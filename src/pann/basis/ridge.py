@@ -1,9 +1,9 @@
 """Ridge regression on a basis with the penalty chosen by leaving one row out.
 
 b minimizes |W (Phi b - y)|^2 + lambda s^2 |b|^2, s the largest singular value of W Phi; the
-constant, which must stand first, is not penalized. With W Phi = Q R and R = U S V^T, a path of penalties costs little more than one solve, and the error at
-each row of the fit without that row is r_i / (1 - h_i), h_i the diagonal of the hat matrix (Golub,
-Heath and Wahba 1979).
+constant, which must stand first, is not penalized. With W Phi = Q R and R = U S V^T a path of
+penalties costs little more than one solve, and the error at each row of the fit without that row
+is r_i / (1 - h_i), h_i the diagonal of the hat matrix (Golub, Heath and Wahba 1979).
 """
 
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""The polynomial half by ridge regression: for rows with noise, where plain least squares overfits."""
+"""The polynomial half by ridge regression, for rows with noise."""
 
 import dataclasses
 
@@ -34,7 +34,7 @@ class Ridge(Stage):
             trials,
             (jnp.zeros_like(trials.a), b, jnp.zeros_like(trials.overlap)),
         )
-        weights = task.weights(trials)
-        recorder.record(1, figures(task.loss, trials, task.rows, task.held_out, weights))
+        own = task.weights(trials)
+        recorder.record(1, figures(task.loss, trials, task.rows, task.held_out, own))
         note = f"penalty {solved.penalty:.1e}, left-out error {solved.error:.3g}"
-        return trials, recorder.outcome(np.full(len(weights), CONVERGED), (note,))
+        return trials, recorder.outcome(np.full(len(own), CONVERGED), (note,))

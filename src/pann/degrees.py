@@ -1,0 +1,90 @@
+"""Which polynomials a table of data supports: the degree by the error at left-out rows."""
+
+import math
+
+import numpy as np
+from jaxtyping import Float
+
+from pann.basis import Basis, make_basis, ridge
+from pann.domain import Box
+
+MAX_ROWS = 20_000
+# One fit takes about 2 N m^2 operations: so much for N m^2, a fraction of a second.
+MAX_COST = 5e9
+
+
+def choose_basis(
+    scaled: Float[np.ndarray, "rows columns"],
+    target: Float[np.ndarray, "rows outputs"],
+    weights: Float[np.ndarray, " rows"],
+    *,
+    degree: int | None,
+    index_set: str | None,
+    memory: int,
+    rows_a_term: int,
+) -> tuple[Basis, int]:
+    """The basis of the degree asked for, or of that with the lowest left-out error.
+
+    The terms are bounded by the rows, `rows_a_term` for each, and by the memory for the table.
+    Total degree and hyperbolic cross are both tried unless one is asked for; with a degree but no
+    set given, total degree, or the hyperbolic cross where total degree 2 is beyond these bounds.
+    """
+    domain = Box.cube(scaled.shape[1])
+    num_rows = len(scaled)
+    chosen = np.arange(num_rows)[:: -(-num_rows // MAX_ROWS)]
+    largest = int(
+        min(len(chosen) / rows_a_term, memory / (8 * num_rows), math.sqrt(MAX_COST / len(chosen)))
+    )
+    if degree is not None:
+        index_set = index_set or _affordable_set(scaled.shape[1], largest)
+        return _basis_asked_for(domain, degree, index_set, num_rows, memory), degree
+    rows, values, row_weights = scaled[chosen], target[chosen], weights[chosen]
+    best, best_degree, best_error = make_basis(domain, 0), 0, math.inf
+    index_sets = (index_set,) if index_set else ("total_degree", "hyperbolic_cross")
+    for kind in index_sets:
+        for level in _degrees():
+            basis = _basis_within(domain, level, kind, largest)
+            if basis is None:
+                break
+            error = ridge(basis.table(rows), values, row_weights).error
+            # Errors from N rows are not known better than to about 1 / sqrt(N).
+            if error < (1 - 1 / math.sqrt(len(chosen))) * best_error:
+                best, best_degree, best_error = basis, level, error
+    return best, best_degree
+
+
+def _affordable_set(dimension: int, largest: int) -> str:
+    total = (dimension + 1) * (dimension + 2) // 2
+    return "total_degree" if total <= max(largest, 21) else "hyperbolic_cross"
+
+
+def _basis_asked_for(domain: Box, degree: int, index_set: str, num_rows: int, memory: int) -> Basis:
+    """The basis of the user's degree, or a sentence that says what degree would do."""
+    largest = memory // (8 * num_rows)
+    basis = _basis_within(domain, degree, index_set, largest)
+    if basis is not None:
+        return basis
+    allowed = degree
+    while allowed > 0 and _basis_within(domain, allowed, index_set, largest) is None:
+        allowed -= 1
+    raise ValueError(
+        f"degree {degree} in {domain.dimension} features gives a table of {num_rows:,} rows that "
+        f"does not fit in {memory / 2**30:.1f} GiB; use a degree of at most {allowed}, or more "
+        "memory"
+    )
+
+
+def _degrees() -> list[int]:
+    """0, 1, 2, ... 8, then steps that grow: 10, 12, 15, 18, 22, ..."""
+    degrees = list(range(9))
+    while degrees[-1] < 500:
+        degrees.append(math.ceil(1.2 * degrees[-1]))
+    return degrees
+
+
+def _basis_within(domain: Box, degree: int, index_set: str, largest: int) -> Basis | None:
+    """The basis, or None if it has more terms than allowed; a constant is always allowed."""
+    try:
+        return make_basis(domain, degree, index_set=index_set, max_terms=max(largest, 1))
+    except (ValueError, MemoryError):
+        return None

@@ -1,0 +1,23 @@
+"""Open a `.pann` file, whatever it holds."""
+
+import os
+from typing import TYPE_CHECKING, Union
+
+from pann.files import FileError, read
+from pann.files import load as load_model
+from pann.model import PANN
+
+if TYPE_CHECKING:
+    from pann.estimator import PANNRegressor
+
+
+def load(path: str | os.PathLike[str]) -> Union[PANN, "PANNRegressor"]:
+    """The model or the regressor in a `.pann` file. No code is run by opening one."""
+    contents = read(path)
+    if contents.kind == "model":
+        return load_model(path)
+    if contents.kind == "regressor":
+        from pann import table_files
+
+        return table_files.load(contents)
+    raise FileError(f"{os.fspath(path)} holds a '{contents.kind}', which this pann does not know")
