@@ -87,7 +87,7 @@ def _load(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> PANNRegresso
         degree=int(header["degree"]),
         how=str(header["how"]),
         held_out_error=None if error is None else float(error),
-        fits={},
+        outcomes={},
     )
     regressor._keep(fitted, sample)
     return regressor

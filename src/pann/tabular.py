@@ -29,7 +29,7 @@ from pann.scaling import (
     scale_by_rank,
     scale_targets,
 )
-from pann.training import Adam, Cosine, Recipe, Ridge, Sizes
+from pann.training import Adam, Cosine, Outcome, Recipe, Ridge, Sizes
 from pann.training.stage import Report
 
 EMBEDDING = Periodic(24, 16, 4.0, rectified=True)
@@ -71,7 +71,10 @@ class Options:
 
 @dataclasses.dataclass(frozen=True)
 class TableFit:
-    """Models of scaled features and targets, with the scalings and how they came about."""
+    """Models of scaled features and targets, with the scalings and how they came about.
+
+    `outcomes` has the stages of every candidate that was tried.
+    """
 
     models: tuple[PANN, ...]
     features: FeatureScaling
@@ -80,7 +83,7 @@ class TableFit:
     degree: int
     how: str
     held_out_error: float | None
-    fits: dict[str, Fit]
+    outcomes: dict[str, tuple[Outcome, ...]]
 
     def __call__(
         self, rows: Float[np.ndarray, "rows columns"]
@@ -125,7 +128,7 @@ def fit_table(
         degree=view.degree,
         how=chosen,
         held_out_error=error,
-        fits={name: fit_ for name, (_, fit_) in tried.items()},
+        outcomes={name: fit_.outcomes for name, (_, fit_) in tried.items()},
     )
 
 
