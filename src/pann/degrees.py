@@ -39,8 +39,8 @@ def choose_basis(
         index_set = index_set or _affordable_set(scaled.shape[1], largest)
         return _basis_asked_for(domain, degree, index_set, num_rows, memory), degree
     rows, values, row_weights = scaled[chosen], target[chosen], weights[chosen]
-    best, best_degree, best_error = make_basis(domain, 0), 0, math.inf
     index_sets = (index_set,) if index_set else ("total_degree", "hyperbolic_cross")
+    best, best_degree, best_error = make_basis(domain, 0, index_set=index_sets[0]), 0, math.inf
     for kind in index_sets:
         for level in _degrees():
             basis = _basis_within(domain, level, kind, largest)

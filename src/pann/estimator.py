@@ -5,7 +5,7 @@ import os
 import re
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from pann.model import Parts, Term
-from pann.network import EmbeddingOptions
 from pann.progress import progress_bar
 from pann.scaling import distance_outside
 from pann.sensitivity import SobolIndices, sobol_indices
 from pann.tabular import Options, TableFit, fit_table
-from pann.training import Recipe
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,24 +78,25 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        degree: int | str | None = "auto",
-        index_set: str = "auto",
-        width: int | tuple[int, ...] | str = "auto",
-        depth: int = 3,
-        activation: str = "auto",
-        embedding: EmbeddingOptions | str | None = "auto",
-        dropout: float | str = "auto",
-        constraint: str = "auto",
-        preconditioner: bool = False,
-        recipe: str | Recipe = "auto",
-        trials: int = 1,
-        validation_fraction: float = 0.1,
-        early_stopping: bool = True,
-        precision: str = "auto",
-        memory: int | str = "2GB",
+        degree: Any = "auto",
+        index_set: Any = "auto",
+        width: Any = "auto",
+        depth: Any = 3,
+        activation: Any = "auto",
+        embedding: Any = "auto",
+        dropout: Any = "auto",
+        constraint: Any = "auto",
+        preconditioner: Any = False,
+        recipe: Any = "auto",
+        trials: Any = 1,
+        validation_fraction: Any = 0.1,
+        early_stopping: Any = True,
+        precision: Any = "auto",
+        memory: Any = "2GB",
         random_state: Any = None,
-        verbose: bool = False,
+        verbose: Any = False,
     ):
+        # As scikit-learn has it: nothing is checked before `fit`.
         self.degree = degree
         self.index_set = index_set
         self.width = width
@@ -116,9 +115,7 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(
-        self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
-    ) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> "PANNRegressor":
         """Fit to rows X (rows, features) and values y (rows,) or (rows, outputs)."""
         rows, y = validate_data(
             self, X, y, multi_output=True, y_numeric=True, dtype=float, ensure_min_samples=2
@@ -146,10 +143,11 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._sample = rows[:: -(-len(rows) // SAMPLE_ROWS)].copy()
 
     def predict(
-        self, X: npt.ArrayLike, return_std: bool = False
+        self, X: Any, return_std: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """The mean of the trials; with `return_std`, their standard deviation as well."""
-        trials = self.fit_(self._check(X)) if self._is_ready() else np.empty(0)
+        self._is_ready()
+        trials = self.fit_(self._check(X))
         mean = self._shape(trials.mean(axis=0))
         if not return_std:
             return mean
@@ -160,10 +158,13 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             )
         return mean, self._shape(trials.std(axis=0, ddof=1))
 
-    def parts(self, X: npt.ArrayLike) -> Parts:
+    def parts(self, X: Any) -> Parts:
         """The network's and the polynomial's share of the prediction; they add up to it."""
         self._is_ready()
-        network, polynomial = self.fit_.parts(self._check(X))
+        return self._parts(self._check(X))
+
+    def _parts(self, rows: np.ndarray) -> Parts:
+        network, polynomial = self.fit_.parts(rows)
         return Parts(self._shape(network.mean(axis=0)), self._shape(polynomial.mean(axis=0)))
 
     @property
@@ -202,7 +203,7 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             chosen = [int(index) for index in order[:6]]
         else:
             chosen = [self._position(feature, names) for feature in features]
-        return plotting.plot_dependence(self.parts, self._sample, chosen, names)
+        return plotting.plot_dependence(self._parts, self._sample, chosen, names)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a `.pann` file; `pann.load` opens it, and runs no code doing so."""
@@ -213,11 +214,10 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     # ---- Inside ----
 
-    def _is_ready(self) -> bool:
+    def _is_ready(self) -> None:
         check_is_fitted(self, "fit_")
-        return True
 
-    def _check(self, X: npt.ArrayLike) -> np.ndarray:
+    def _check(self, X: Any) -> np.ndarray:
         rows = validate_data(self, X, dtype=float, reset=False)
         outside = distance_outside(self.fit_.features, rows)
         far = outside > STRONG_EXTRAPOLATION
@@ -254,9 +254,8 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         automatic = lambda value: None if isinstance(value, str) and value == "auto" else value
         _check_number("trials", self.trials, 1, None)
         _check_number("depth", self.depth, 1, None)
-        if not (
-            isinstance(self.validation_fraction, numbers.Real) and 0 < self.validation_fraction < 1
-        ):
+        share = self.validation_fraction
+        if not isinstance(share, float | np.floating) or not 0 < share < 1:
             raise ValueError(
                 f"validation_fraction is a share between 0 and 1, got {self.validation_fraction!r}"
             )

@@ -143,7 +143,9 @@ class TargetScaling:
     ) -> Float[np.ndarray, "rows outputs"]:
         return (values - self.mean) / self.deviation
 
-    def undo(self, scaled: Float[np.ndarray, "rows outputs"]) -> Float[np.ndarray, "rows outputs"]:
+    def undo(
+        self, scaled: Float[np.ndarray, "*trials rows outputs"]
+    ) -> Float[np.ndarray, "*trials rows outputs"]:
         return scaled * self.deviation + self.mean
 
 

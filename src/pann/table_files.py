@@ -21,6 +21,7 @@ def save(path: str | os.PathLike[str], regressor: PANNRegressor) -> None:
         "features": regressor._feature_names(),
         "features_are_named": hasattr(regressor, "feature_names_in_"),
         "single_output": regressor._single_output,
+        "targets": getattr(regressor, "target_names_", None),
         "options": {name: _plain(value) for name, value in regressor.get_params().items()},
         "degree": fitted.degree,
         "how": fitted.how,
@@ -70,7 +71,8 @@ def _load(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> PANNRegresso
     for array in (targets.mean, targets.deviation):
         _require(_is_finite(array, (num_outputs,)), "the scaling of the target is broken")
     _require(
-        sample.ndim == 2 and _is_finite(sample, (len(sample), len(names))), "the sample is broken"
+        sample.ndim == 2 and len(sample) > 0 and _is_finite(sample, (len(sample), len(names))),
+        "the sample is broken",
     )
     regressor = PANNRegressor(**_options(header["options"]))
     regressor.n_features_in_ = len(names)
@@ -78,6 +80,9 @@ def _load(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> PANNRegresso
         regressor.feature_names_in_ = np.array(names, dtype=object)
     regressor._single_output = header["single_output"] is True
     _require(not regressor._single_output or num_outputs == 1, "one output was promised")
+    if header["targets"] is not None:
+        regressor.target_names_ = _strings(header["targets"])
+        _require(len(regressor.target_names_) == num_outputs, "the names of the targets are others")
     error = header["held_out_error"]
     fitted = TableFit(
         models=tuple(models),
