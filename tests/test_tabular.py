@@ -51,10 +51,10 @@ def test_the_terms_are_bounded_by_the_rows(num_rows, num_columns):
 
 def test_memory_bounds_the_basis_and_a_degree_beyond_it_is_refused_with_one_that_fits():
     rows = RNG.uniform(-1, 1, (1000, 3))
-    memory = 8 * 1000 * 20  # ten terms of degree 2, twenty of degree 3
+    memory = 32 * 1000 * 20  # ten terms of degree 2, twenty of degree 3
     basis, _ = basis_for(rows, np.exp(rows.sum(axis=1)), memory=memory)
     assert len(basis) <= 20
-    with pytest.raises(ValueError, match="use a degree of at most 3, or more memory"):
+    with pytest.raises(ValueError, match="use a degree of at most 3, or give more memory"):
         basis_for(rows, rows[:, 0], degree=9, memory=memory)
 
 

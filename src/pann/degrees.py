@@ -11,6 +11,8 @@ from pann.domain import Box
 MAX_ROWS = 20_000
 # One fit takes about 2 N m^2 operations: so much for N m^2, a fraction of a second.
 MAX_COST = 5e9
+# A table of doubles is held this often while it is fitted.
+BYTES_AN_ENTRY = 4 * 8
 
 
 def choose_basis(
@@ -33,7 +35,11 @@ def choose_basis(
     num_rows = len(scaled)
     chosen = np.arange(num_rows)[:: -(-num_rows // MAX_ROWS)]
     largest = int(
-        min(len(chosen) / rows_a_term, memory / (8 * num_rows), math.sqrt(MAX_COST / len(chosen)))
+        min(
+            len(chosen) / rows_a_term,
+            memory / (BYTES_AN_ENTRY * num_rows),
+            math.sqrt(MAX_COST / len(chosen)),
+        )
     )
     if degree is not None:
         index_set = index_set or _affordable_set(scaled.shape[1], largest)
@@ -60,7 +66,7 @@ def _affordable_set(dimension: int, largest: int) -> str:
 
 def _basis_asked_for(domain: Box, degree: int, index_set: str, num_rows: int, memory: int) -> Basis:
     """The basis of the user's degree, or a sentence that says what degree would do."""
-    largest = memory // (8 * num_rows)
+    largest = memory // (BYTES_AN_ENTRY * num_rows)
     basis = _basis_within(domain, degree, index_set, largest)
     if basis is not None:
         return basis
@@ -68,9 +74,9 @@ def _basis_asked_for(domain: Box, degree: int, index_set: str, num_rows: int, me
     while allowed > 0 and _basis_within(domain, allowed, index_set, largest) is None:
         allowed -= 1
     raise ValueError(
-        f"degree {degree} in {domain.dimension} features gives a table of {num_rows:,} rows that "
-        f"does not fit in {memory / 2**30:.1f} GiB; use a degree of at most {allowed}, or more "
-        "memory"
+        f"degree {degree} in {domain.dimension} features gives a table of {num_rows:,} rows whose "
+        f"fit needs more than {memory / 2**30:.1g} GiB; use a degree of at most {allowed}, or give "
+        "more memory"
     )
 
 

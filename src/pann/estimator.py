@@ -62,7 +62,8 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     precision : "auto", "float64" or "float32"
         Of the training; predictions are always in double precision.
     memory : int or str
-        Bytes for the table of the polynomial half, also as "2GB".
+        Bytes for the table of the polynomial half and its copies, also as "2GB"; it bounds the
+        degree.
     random_state : int, RandomState or None
     verbose : bool
         A progress bar on a terminal.

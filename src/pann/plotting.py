@@ -93,7 +93,7 @@ def plot_dependence(
     columns = min(3, len(features))
     rows = -(-len(features) // columns)
     figure = Figure(figsize=(4.2 * columns, 3.0 * rows), layout="constrained")
-    panels = np.ravel(figure.subplots(rows, columns, squeeze=False))
+    panels = np.ravel(figure.subplots(rows, columns, squeeze=False, sharey=True))
     for panel in panels[len(features) :]:
         panel.set_visible(False)
     for panel, feature in zip(panels, features, strict=False):

@@ -73,7 +73,7 @@ def _project(
                     degree,
                     index_set=index_set,
                     scaling="orthonormal",
-                    max_terms=min(train // 6, 1500),
+                    max_terms=min(train // 6, 600),
                 )
             except ValueError:
                 break

@@ -3,7 +3,7 @@
 Three models of growing cost are tried on the same training rows: the polynomial alone by ridge
 regression; a small tanh PANN by Levenberg-Marquardt, where that is affordable, for smooth
 functions with little noise; and a PANN on ranks, embedded, by minibatch Adam, for the rest. The
-next one is kept if it predicts the held-out rows better by more than a standard error.
+next one is kept if it predicts the held-out rows better by more than two standard errors.
 """
 
 import dataclasses
@@ -331,7 +331,7 @@ def _as_asked(task: _Task) -> _Tried:
 def _choose(task: _Task, tried: dict[str, _Tried]) -> tuple[str, float | None]:
     """The candidate kept, and its root mean square error on the held-out rows.
 
-    One after the other replaces the best before it if it is better by a standard error.
+    One after the other replaces the best before it if it is better by two standard errors.
     """
     names = list(tried)
     if not task.held_out.any():
@@ -340,7 +340,7 @@ def _choose(task: _Task, tried: dict[str, _Tried]) -> tuple[str, float | None]:
     for name in names[1:]:
         squares = task.squares(tried[name])
         gain = lowest - squares
-        if np.mean(gain) > np.std(gain) / math.sqrt(len(gain)):
+        if np.mean(gain) > 2 * np.std(gain) / math.sqrt(len(gain)):
             best, lowest = name, squares
     return best, float(np.sqrt(np.mean(lowest)))
 

@@ -10,14 +10,14 @@ from pann.basis import ridge
 from pann.model import Parameters
 from pann.training.stage import CONVERGED, Outcome, Recorder, Stage, Task, figures
 
-MAX_ROWS = 200_000
+MAX_ROWS = 50_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Ridge(Stage):
     """Solve for b alone, the network off, with the penalty that predicts left-out rows best.
 
-    At most 200,000 rows, evenly taken, are used.
+    At most 50,000 rows, evenly taken, are used.
     """
 
     def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
