@@ -70,9 +70,9 @@ def _basis_asked_for(domain: Box, degree: int, index_set: str, num_rows: int, me
     basis = _basis_within(domain, degree, index_set, largest)
     if basis is not None:
         return basis
-    allowed = degree
-    while allowed > 0 and _basis_within(domain, allowed, index_set, largest) is None:
-        allowed -= 1
+    allowed = 0
+    while _basis_within(domain, allowed + 1, index_set, largest) is not None:
+        allowed += 1
     raise ValueError(
         f"degree {degree} in {domain.dimension} features gives a table of {num_rows:,} rows whose "
         f"fit needs more than {memory / 2**30:.1g} GiB; use a degree of at most {allowed}, or give "

@@ -13,15 +13,31 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from pann.architecture import PRECISIONS
+from pann.basis.index_sets import INDEX_SETS
+from pann.files import Contents, FileError
+from pann.loss import CONSTRAINT_NAMES
 from pann.model import Parts, Term
+from pann.network.activations import ACTIVATIONS
 from pann.progress import progress_bar
 from pann.scaling import distance_outside
 from pann.sensitivity import SobolIndices, sobol_indices
+from pann.table_files import TableRecord
+from pann.table_files import load as load_table
+from pann.table_files import save as save_table
 from pann.tabular import Options, TableFit, fit_table
+from pann.training.recipes import NAMES as RECIPE_NAMES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+CHOICES = {
+    "index_set": tuple(INDEX_SETS),
+    "activation": tuple(ACTIVATIONS),
+    "constraint": CONSTRAINT_NAMES,
+    "recipe": RECIPE_NAMES,
+    "precision": PRECISIONS,
+}
 # A row further outside than this share of the training range is worth a warning.
 STRONG_EXTRAPOLATION = 0.5
 SAMPLE_ROWS = 256
@@ -208,10 +224,17 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a `.pann` file; `pann.load` opens it, and runs no code doing so."""
-        from pann import table_files
-
         self._is_ready()
-        table_files.save(path, self)
+        record = TableRecord(
+            fit=self.fit_,
+            sample=self._sample,
+            features=self._feature_names(),
+            features_are_named=hasattr(self, "feature_names_in_"),
+            targets=getattr(self, "target_names_", None),
+            single_output=self._single_output,
+            options=self.get_params(),
+        )
+        save_table(path, record)
 
     # ---- Inside ----
 
@@ -260,7 +283,15 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise ValueError(
                 f"validation_fraction is a share between 0 and 1, got {self.validation_fraction!r}"
             )
+        for name, choices in CHOICES.items():
+            value = getattr(self, name)
+            if isinstance(value, str) and value not in ("auto", *choices):
+                raise ValueError(
+                    f"there is no {name} '{value}'; choose auto or one of {', '.join(choices)}"
+                )
         no_polynomial = self.degree is None
+        if no_polynomial and self.width == 0:
+            raise ValueError("degree=None and width=0 leave nothing to fit; give one of them")
         degree = automatic(self.degree)
         if degree is not None:
             _check_number("degree", degree, 0, None)
@@ -294,6 +325,24 @@ def _check_number(name: str, value: Any, low: int, high: int | None) -> None:
     is_number = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not is_number or value < low or (high is not None and value > high):
         raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}")
+
+
+def load(contents: Contents) -> PANNRegressor:
+    """A fitted regressor from a file."""
+    record = load_table(contents)
+    known = PANNRegressor().get_params()
+    unknown = set(record.options) - set(known)
+    if unknown:
+        raise FileError(f"the file has an option '{unknown.pop()}' that this pann does not know")
+    regressor = PANNRegressor(**record.options)
+    regressor.n_features_in_ = len(record.features)
+    if record.features_are_named:
+        regressor.feature_names_in_ = np.array(record.features, dtype=object)
+    if record.targets is not None:
+        regressor.target_names_ = record.targets
+    regressor._single_output = record.single_output
+    regressor._keep(record.fit, record.sample)
+    return regressor
 
 
 UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}

@@ -17,7 +17,7 @@ def load(path: str | os.PathLike[str]) -> Union[PANN, "PANNRegressor"]:
     if contents.kind == "model":
         return load_model(path)
     if contents.kind == "regressor":
-        from pann import table_files
+        from pann import estimator
 
-        return table_files.load(contents)
+        return estimator.load(contents)
     raise FileError(f"{os.fspath(path)} holds a '{contents.kind}', which this pann does not know")

@@ -1,11 +1,10 @@
-"""A fitted `PANNRegressor` as a `.pann` file: scalings, names, how it was trained, every trial."""
+"""A fitted table as a `.pann` file: scalings, names, how it was trained, every trial."""
 
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pann.estimator import PANNRegressor
 from pann.files import Contents, FileError, model_from_state, model_state, write
 from pann.scaling import FeatureScaling, RangeScaling, RankScaling, TargetScaling
 from pann.tabular import TableFit
@@ -14,22 +13,34 @@ KIND = "regressor"
 SCALINGS: dict[str, Any] = {"range": RangeScaling, "rank": RankScaling}
 
 
-def save(path: str | os.PathLike[str], regressor: PANNRegressor) -> None:
-    """Write the fitted regressor; what it was given and how it did stand in the header."""
-    fitted = regressor.fit_
+class TableRecord(NamedTuple):
+    """What a file holds: the fit, some rows for pictures, names, and the options as text."""
+
+    fit: TableFit
+    sample: np.ndarray
+    features: list[str]
+    features_are_named: bool
+    targets: list[str] | None
+    single_output: bool
+    options: dict[str, Any]
+
+
+def save(path: str | os.PathLike[str], record: TableRecord) -> None:
+    """Write the record; what it was given and how it did stand in the header."""
+    fitted = record.fit
     header: dict[str, Any] = {
-        "features": regressor._feature_names(),
-        "features_are_named": hasattr(regressor, "feature_names_in_"),
-        "single_output": regressor._single_output,
-        "targets": getattr(regressor, "target_names_", None),
-        "options": {name: _plain(value) for name, value in regressor.get_params().items()},
+        "features": record.features,
+        "features_are_named": record.features_are_named,
+        "single_output": record.single_output,
+        "targets": record.targets,
+        "options": {name: _plain(value) for name, value in record.options.items()},
         "degree": fitted.degree,
         "how": fitted.how,
         "held_out_error": fitted.held_out_error,
         "scaling": "range" if isinstance(fitted.features, RangeScaling) else "rank",
         "models": [],
     }
-    arrays: dict[str, np.ndarray] = {"sample": regressor._sample, "active": fitted.active}
+    arrays: dict[str, np.ndarray] = {"sample": record.sample, "active": fitted.active}
     for prefix, part in (("features", fitted.features), ("targets", fitted.targets)):
         arrays |= {f"{prefix}_{name}": value for name, value in vars(part).items()}
     for number, model in enumerate(fitted.models):
@@ -39,16 +50,15 @@ def save(path: str | os.PathLike[str], regressor: PANNRegressor) -> None:
     write(path, KIND, header, arrays)
 
 
-def load(contents: Contents) -> PANNRegressor:
-    """The regressor as it was; options that were objects are back at their defaults."""
-    header, arrays = contents.header, dict(contents.arrays)
+def load(contents: Contents) -> TableRecord:
+    """The record as it was; options that were objects, such as stages, are left out."""
     try:
-        return _load(header, arrays)
+        return _load(contents.header, dict(contents.arrays))
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         raise FileError(f"the file holds no complete regressor: {error}") from error
 
 
-def _load(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> PANNRegressor:
+def _load(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> TableRecord:
     names = _strings(header["features"])
     features = _scaling(header["scaling"], arrays, len(names))
     states = header["models"]
@@ -71,31 +81,31 @@ def _load(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> PANNRegresso
     for array in (targets.mean, targets.deviation):
         _require(_is_finite(array, (num_outputs,)), "the scaling of the target is broken")
     _require(
-        sample.ndim == 2 and len(sample) > 0 and _is_finite(sample, (len(sample), len(names))),
-        "the sample is broken",
+        len(sample) > 0 and _is_finite(sample, (len(sample), len(names))), "the sample is broken"
     )
-    regressor = PANNRegressor(**_options(header["options"]))
-    regressor.n_features_in_ = len(names)
-    if header["features_are_named"] is True:
-        regressor.feature_names_in_ = np.array(names, dtype=object)
-    regressor._single_output = header["single_output"] is True
-    _require(not regressor._single_output or num_outputs == 1, "one output was promised")
-    if header["targets"] is not None:
-        regressor.target_names_ = _strings(header["targets"])
-        _require(len(regressor.target_names_) == num_outputs, "the names of the targets are others")
-    error = header["held_out_error"]
+    single, named = header["single_output"], header["features_are_named"]
+    _require(isinstance(single, bool) and isinstance(named, bool), "a flag is neither yes nor no")
+    _require(not single or num_outputs == 1, "one output was promised")
+    target_names = None if header["targets"] is None else _strings(header["targets"])
+    _require(
+        target_names is None or len(target_names) == num_outputs, "the targets' names do not fit"
+    )
+    error, options = header["held_out_error"], header["options"]
+    _require(isinstance(options, dict), "the options are no table")
+    _require(isinstance(header["degree"], int) and isinstance(header["how"], str), "no report")
+    _require(error is None or isinstance(error, float), "the held-out error is no number")
     fitted = TableFit(
         models=tuple(models),
         features=features,
         targets=targets,
         active=active,
-        degree=int(header["degree"]),
-        how=str(header["how"]),
-        held_out_error=None if error is None else float(error),
+        degree=header["degree"],
+        how=header["how"],
+        held_out_error=error,
         outcomes={},
     )
-    regressor._keep(fitted, sample)
-    return regressor
+    plain = {key: value for key, value in options.items() if not isinstance(value, dict | list)}
+    return TableRecord(fitted, sample, names, named, target_names, single, plain)
 
 
 def _scaling(kind: Any, arrays: dict[str, np.ndarray], num_features: int) -> FeatureScaling:
@@ -116,13 +126,6 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, str | bool | int | float):
         return value
     return {"described": repr(value)}
-
-
-def _options(given: Any) -> dict[str, Any]:
-    _require(isinstance(given, dict), "the options are no table")
-    known = PANNRegressor().get_params()
-    _require(set(given) <= set(known), "there are options that this version does not know")
-    return {name: value for name, value in given.items() if not isinstance(value, dict | list)}
 
 
 def _strings(names: Any) -> list[str]:
