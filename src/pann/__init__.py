@@ -9,7 +9,10 @@ from pann.files import FileError
 from pann.loading import load
 from pann.model import PANN
 from pann.network import AxisUnits, Complementary, Glorot, Periodic, RandomFourier, RePU
+from pann.pde import Data, Dirichlet, Initial, Neumann, Problem, Robin
 from pann.regression import Fit, fit, relative_l2
+from pann.solution import Solution
+from pann.solve import solve
 from pann.training import (
     LBFGS,
     Adam,
@@ -53,26 +56,34 @@ __all__ = [
     "Complementary",
     "Constant",
     "Cosine",
+    "Data",
+    "Dirichlet",
     "DropPolynomial",
     "FileError",
     "Fit",
     "GaussNewton",
     "Glorot",
+    "Initial",
     "KeepIfBetter",
     "LeastSquares",
+    "Neumann",
     "PANNRegressor",
     "Periodic",
     "Place",
+    "Problem",
     "Prune",
     "Race",
     "RandomFourier",
     "RePU",
     "Ridge",
+    "Robin",
+    "Solution",
     "Stepwise",
     "fit",
     "load",
     "make_basis",
     "points",
     "relative_l2",
+    "solve",
     "targets",
 ]

@@ -83,9 +83,63 @@ class Box:
         """Map [-1, 1]^d affinely to the box."""
         return np.asarray(self.lower) + 0.5 * (np.asarray(points, float) + 1.0) * self.widths
 
+    def face(self, axis: str, side: str) -> "Faces":
+        """One face by name: `box.face("x", "lower")`."""
+        if axis not in self.names:
+            raise ValueError(f"'{axis}' is not an axis of this box; its axes are {self._listed}")
+        if side not in SIDES:
+            raise ValueError(f"a face is the 'lower' or the 'upper' one, got {side!r}")
+        if axis in self.periodic:
+            raise ValueError(f"axis '{axis}' is periodic and has no faces")
+        return Faces(self, ((axis, side),))
+
+    @property
+    def boundary(self) -> "Faces":
+        """All faces in space: both ends of every axis that is neither periodic nor time."""
+        bounded = [name for name in self.names if name not in self.periodic and name != self.time]
+        return Faces(self, tuple((name, side) for name in bounded for side in SIDES))
+
+    @property
+    def initial(self) -> "Faces":
+        """The slice at the first moment."""
+        if self.time is None:
+            raise ValueError("this box has no time; make it with Box(x=..., t=..., time='t')")
+        return Faces(self, ((self.time, "lower"),))
+
+    @property
+    def _listed(self) -> str:
+        return ", ".join(self.names)
+
     def contains(self, points: Shaped[np.ndarray, "points d"]) -> bool:
         """Whether every point lies in the closed box, up to rounding."""
         return bool(np.all(np.abs(self.to_reference(points)) <= 1.0 + 1e-12))
+
+
+SIDES = ("lower", "upper")
+
+
+@dataclasses.dataclass(frozen=True)
+class Faces:
+    """Some faces of a box, each an axis and a side; `+` joins them."""
+
+    domain: Box
+    sides: tuple[tuple[str, str], ...]
+
+    def __add__(self, other: "Faces") -> "Faces":
+        if other.domain != self.domain:
+            raise ValueError("faces of different boxes cannot be joined")
+        return Faces(self.domain, tuple(dict.fromkeys(self.sides + other.sides)))
+
+    def __len__(self) -> int:
+        return len(self.sides)
+
+    def end(self, axis: str, side: str) -> float:
+        """The coordinate of a face along its axis."""
+        ends = self.domain.lower if side == "lower" else self.domain.upper
+        return ends[self.domain.names.index(axis)]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{axis}={self.end(axis, side):g}" for axis, side in self.sides)
 
 
 def _check_axes(axes: dict[str, tuple[float | int, float | int]]) -> None:

@@ -3,6 +3,7 @@
 import os
 from typing import TYPE_CHECKING, Union
 
+from pann import solution
 from pann.files import FileError, read
 from pann.files import load as load_model
 from pann.model import PANN
@@ -11,8 +12,8 @@ if TYPE_CHECKING:
     from pann.estimator import PANNRegressor
 
 
-def load(path: str | os.PathLike[str]) -> Union[PANN, "PANNRegressor"]:
-    """The model or the regressor in a `.pann` file. No code is run by opening one."""
+def load(path: str | os.PathLike[str]) -> Union[PANN, "PANNRegressor", solution.Solution]:
+    """The model, regressor or solution in a `.pann` file. No code is run by opening one."""
     contents = read(path)
     if contents.kind == "model":
         return load_model(path)
@@ -20,4 +21,6 @@ def load(path: str | os.PathLike[str]) -> Union[PANN, "PANNRegressor"]:
         from pann import estimator
 
         return estimator.load(contents)
+    if contents.kind == "solution":
+        return solution.load(contents)
     raise FileError(f"{os.fspath(path)} holds a '{contents.kind}', which this pann does not know")

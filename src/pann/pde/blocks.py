@@ -1,0 +1,123 @@
+"""The rows of a collocation system: the equation inside, the conditions where they hold.
+
+A block has points, tables of the derivatives that its operator asks for, and weights. At each of
+its points the operator is a function of the channels D^order u_field alone, so that its
+linearization is one number for each channel, and the Jacobian in b is a sum of tables times these.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from pann.basis import Basis
+from pann.pde.fields import Order
+from pann.pde.problem import Problem
+
+Get = Callable[[int, Order], Array]
+# Residuals of shape (points,) each, from channels, coordinates, fixed numbers a point, parameters.
+Operator = Callable[[Get, Array, Mapping[str, Array], Mapping[str, Array]], tuple[Array, ...]]
+
+
+class Block(eqx.Module):
+    """Residuals operator(channels) - target at some points, times weights.
+
+    With `x_minus` the channels are differences between two points each.
+    """
+
+    x: Float[Array, "points d"]
+    x_minus: Float[Array, "points d"] | None
+    coordinates: Float[Array, "points d"]
+    tables: tuple[Float[Array, "points terms"], ...]
+    target: Float[Array, "points residuals"]
+    weights: Float[Array, " points"]
+    extra: dict[str, Float[Array, " points"]]
+    name: str = eqx.field(static=True)
+    orders: tuple[Order, ...] = eqx.field(static=True)
+    operator: Operator = eqx.field(static=True)
+    num_fields: int = eqx.field(static=True)
+
+    def residual(
+        self, channels: Float[Array, "orders points fields"], parameters: Mapping[str, Array]
+    ) -> Float[Array, "points residuals"]:
+        get = lambda field, order: channels[self.orders.index(order), :, field]
+        parts = self.operator(get, self.coordinates, self.extra, parameters)
+        columns = [jnp.broadcast_to(part, self.weights.shape) for part in parts]
+        return self.weights[:, None] * (jnp.stack(columns, axis=1) - self.target)
+
+    def linearize(
+        self, channels: Float[Array, "orders points fields"], parameters: Mapping[str, Array]
+    ) -> tuple[Float[Array, "points residuals"], Float[Array, "orders fields points residuals"]]:
+        """The residual, and its derivative by each channel."""
+        function = lambda channels: self.residual(channels, parameters)
+        residual = function(channels)
+
+        def along(order: Array, field: Array) -> Array:
+            tangent = jnp.zeros_like(channels).at[order, :, field].set(1.0)
+            return jax.jvp(function, (channels,), (tangent,))[1]
+
+        fields = jnp.arange(self.num_fields)
+        each = [[along(order, field) for field in fields] for order in range(len(self.orders))]
+        return residual, jnp.stack([jnp.stack(row) for row in each])
+
+    def polynomial_channels(
+        self, b: Float[Array, "terms fields"]
+    ) -> Float[Array, "orders points fields"]:
+        return jnp.stack([table @ b for table in self.tables])
+
+    def polynomial_jacobian(
+        self, slopes: Float[Array, "orders fields points residuals"]
+    ) -> Float[Array, "rows columns"]:
+        """d residual / d b; columns are terms of the first field, of the second, ..."""
+        blocks = [
+            sum(
+                slopes[order, field][:, :, None] * table[:, None, :]
+                for order, table in enumerate(self.tables)
+            )
+            for field in range(self.num_fields)
+        ]
+        stacked = jnp.concatenate(blocks, axis=2)
+        return stacked.reshape(-1, stacked.shape[2])
+
+
+@dataclasses.dataclass(frozen=True)
+class Placed:
+    """Where a block holds, before its tables are made."""
+
+    name: str
+    points: np.ndarray
+    target: np.ndarray
+    weight: float
+    orders: tuple[Order, ...]
+    operator: Operator
+    extra: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    minus: np.ndarray | None = None
+
+
+def make_block(placed: Placed, problem: Problem, basis: Basis, precision: str) -> Block:
+    """Tables and arrays for one set of rows; every point counts 1 / sqrt(points)."""
+    cast = lambda array: jnp.asarray(np.asarray(array, precision))
+    count, minus = len(placed.points), placed.minus
+    reference = problem.domain.to_reference
+
+    def table(order: Order) -> Array:
+        values = basis.table(placed.points, order)
+        return cast(values if minus is None else values - basis.table(minus, order))
+
+    return Block(
+        x=cast(reference(placed.points)),
+        x_minus=None if minus is None else cast(reference(minus)),
+        coordinates=cast(placed.points),
+        tables=tuple(table(order) for order in placed.orders),
+        target=cast(placed.target.reshape(count, -1)),
+        weights=jnp.full(count, placed.weight / np.sqrt(count), precision),
+        extra={name: cast(values) for name, values in placed.extra.items()},
+        name=placed.name,
+        orders=placed.orders,
+        operator=placed.operator,
+        num_fields=len(problem.fields),
+    )

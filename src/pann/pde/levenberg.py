@@ -1,0 +1,209 @@
+"""Levenberg-Marquardt on a network beside the polynomial, which is not damped.
+
+At each step the columns of b (and of the equation's unknown parameters) are eliminated by a QR
+factorization of their part of the Jacobian; the network's parameters are damped after scaling, as
+in `pann.training.gauss_newton`. The state with the smallest residual at fresh points is kept.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float
+from threadpoolctl import threadpool_limits
+
+from pann.domain import Box
+from pann.model import Parameters, trainable
+from pann.pde.blocks import Block
+from pann.pde.evaluation import network_channels
+from pann.pde.newton import Unknowns, residual_and_jacobian
+
+LENGTH_FLOOR = 0.1
+MAX_TRIES = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class LevenbergOutcome:
+    """The residual's norm at the training and at fresh points after every step, and the reason."""
+
+    training: list[float]
+    fresh: list[float]
+    reason: str
+
+
+class _State(eqx.Module):
+    parameters: Parameters
+    unknowns: Unknowns
+
+
+def levenberg_marquardt(
+    blocks: tuple[Block, ...],
+    fresh: Block,
+    parameters: Parameters,
+    unknowns: Unknowns,
+    domain: Box,
+    *,
+    iterations: int = 200,
+    damping: float = 1e-2,
+    patience: int = 40,
+    report: Callable[[int, float], None] = lambda step, value: None,
+) -> tuple[Parameters, Unknowns, LevenbergOutcome]:
+    """Train the network and b together; the state best at fresh points comes back."""
+    state = best = _State(parameters, unknowns)
+    value = float(_norm(blocks, state, domain))
+    best_fresh = float(_norm((fresh,), state, domain))
+    training, at_fresh, reason = [value], [best_fresh], "all steps done"
+    lowered = 0
+    with threadpool_limits(1):
+        for step in range(iterations):
+            scaled = _prepare(blocks, state, domain)
+            accepted = False
+            for _ in range(MAX_TRIES):
+                proposal = _propose(state, *scaled, jnp.asarray(damping))
+                new = float(_norm(blocks, proposal, domain))
+                accepted = new < value
+                damping = damping / 3 if accepted else damping * 4
+                if accepted:
+                    break
+            if not accepted:
+                reason = "no step lowers the residual any more"
+                break
+            state, value = proposal, new
+            now = float(_norm((fresh,), state, domain))
+            training.append(value)
+            at_fresh.append(now)
+            report(step + 1, now)
+            if now < (1 - 1e-4) * best_fresh:
+                best, best_fresh, lowered = state, now, step
+            if step - lowered >= patience:
+                reason = "the residual at fresh points stopped falling"
+                break
+    return best.parameters, best.unknowns, LevenbergOutcome(training, at_fresh, reason)
+
+
+def backgrounds(
+    blocks: tuple[Block, ...], parameters: Parameters, domain: Box
+) -> tuple[Float[Array, "orders points fields"], ...]:
+    """The network's channels at the points of each block."""
+    return tuple(_of_block(block, parameters, domain) for block in blocks)
+
+
+def _of_block(block: Block, parameters: Parameters, domain: Box) -> Array:
+    channels = network_channels(parameters, block.x, block.orders, domain)
+    if block.x_minus is not None:
+        channels = channels - network_channels(parameters, block.x_minus, block.orders, domain)
+    return channels
+
+
+@eqx.filter_jit
+def _norm(blocks: tuple[Block, ...], state: _State, domain: Box) -> Float[Array, ""]:
+    own = backgrounds(blocks, state.parameters, domain)
+    squares = [
+        jnp.sum(
+            block.residual(
+                block.polynomial_channels(state.unknowns.b) + channels, state.unknowns.parameters
+            )
+            ** 2
+        )
+        for block, channels in zip(blocks, own, strict=True)
+    ]
+    return jnp.sqrt(sum(squares, jnp.zeros(())))
+
+
+@eqx.filter_jit
+def _prepare(blocks: tuple[Block, ...], state: _State, domain: Box) -> tuple[Array, ...]:
+    """Normal matrix and gradient of the network's parameters, and what gives the step in b."""
+    own = backgrounds(blocks, state.parameters, domain)
+    residual, by_b = residual_and_jacobian(blocks, state.unknowns, own)
+    by_network = jnp.concatenate(
+        [
+            _network_jacobian(block, channels, state, domain)
+            for block, channels in zip(blocks, own, strict=True)
+        ]
+    )
+    lengths_b = jnp.linalg.norm(by_b, axis=0)
+    lengths_b = jnp.where(lengths_b > 0, lengths_b, 1.0)
+    q, r = jnp.linalg.qr(by_b / lengths_b)
+    project = lambda array: array - q @ (q.T @ array)
+    rest, columns = project(residual), project(by_network)
+    lengths = jnp.linalg.norm(columns, axis=0)
+    lengths = jnp.maximum(lengths, LENGTH_FLOOR * jnp.sqrt(jnp.mean(lengths**2)))
+    lengths = jnp.where(lengths > 0, lengths, 1.0)
+    scaled = columns / lengths
+    return (
+        scaled.T @ scaled,
+        scaled.T @ rest,
+        lengths,
+        r,
+        lengths_b,
+        q.T @ residual,
+        q.T @ by_network,
+    )
+
+
+@eqx.filter_jit
+def _propose(
+    state: _State,
+    normal: Array,
+    gradient: Array,
+    lengths: Array,
+    r: Array,
+    lengths_b: Array,
+    right: Array,
+    overlap: Array,
+    damping: Array,
+) -> _State:
+    floor = 10 * jnp.finfo(normal.dtype).eps
+    damped = normal + (damping + floor) * jnp.eye(len(gradient), dtype=normal.dtype)
+    step = jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(damped), gradient) / lengths
+    moving, fixed = eqx.partition(state.parameters, trainable(state.parameters))
+    flat, unravel = ravel_pytree(_network_only(moving))
+    moved = eqx.tree_at(lambda p: p.b, unravel(flat - step), moving.b)
+    linear = jax.scipy.linalg.solve_triangular(r, right - overlap @ step) / lengths_b
+    unknowns = state.unknowns
+    num_terms, num_fields = unknowns.b.shape
+    b = unknowns.b - linear[: num_terms * num_fields].reshape(num_fields, num_terms).T
+    rest = linear[num_terms * num_fields :]
+    values = {name: value - rest[i] for i, (name, value) in enumerate(unknowns.parameters.items())}
+    return _State(eqx.combine(moved, fixed), Unknowns(b, values))
+
+
+def _network_only(parameters: Parameters) -> Parameters:
+    return eqx.tree_at(lambda p: p.b, parameters, replace_fn=lambda b: b[:0])
+
+
+def _network_jacobian(
+    block: Block, channels: Array, state: _State, domain: Box
+) -> Float[Array, "rows parameters"]:
+    """d residual / d network: at each point the slopes times the channels' derivatives."""
+    total = block.polynomial_channels(state.unknowns.b) + channels
+    _, slopes = block.linearize(total, state.unknowns.parameters)
+    moving, fixed = eqx.partition(_network_only(state.parameters), trainable(state.parameters))
+
+    def combined(moving: Parameters, x: Array, minus: Array | None, slope: Array) -> Array:
+        whole = eqx.combine(moving, fixed)
+        own = network_channels(whole, x[None], block.orders, domain)[:, 0]
+        if minus is not None:
+            own = own - network_channels(whole, minus[None], block.orders, domain)[:, 0]
+        return jnp.einsum("of,ofr->r", own, slope)
+
+    def row(x: Array, minus: Array | None, slope: Array) -> Float[Array, "residuals parameters"]:
+        jacobian = jax.jacrev(combined)(moving, x, minus, slope)
+        return jax.vmap(lambda tree: ravel_pytree(tree)[0])(jacobian)
+
+    by_point = jnp.moveaxis(slopes, 2, 0)
+    if block.x_minus is None:
+        rows = jax.vmap(lambda x, slope: row(x, None, slope))(block.x, by_point)
+    else:
+        rows = jax.vmap(row)(block.x, block.x_minus, by_point)
+    return rows.reshape(-1, rows.shape[2])
+
+
+def residual_sizes(block: Block, unknowns: Unknowns) -> Float[np.ndarray, " points"]:
+    """The size of the polynomial's residual at each point of a block."""
+    residual = block.residual(block.polynomial_channels(unknowns.b), unknowns.parameters)
+    return np.linalg.norm(np.asarray(residual), axis=1)

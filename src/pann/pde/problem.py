@@ -1,0 +1,202 @@
+"""A problem: a domain, a residual that reads like the equation, and conditions."""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pann.domain import Box
+from pann.pde.conditions import Condition, Data, Dirichlet, Initial, Neumann, Periodic, Robin
+from pann.pde.fields import Field, Order
+
+CHECK_POINTS = 16
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Problem:
+    """residual(u, x, y) = 0 in the domain, with conditions.
+
+    Arguments of the residual are matched by name: unknowns (`fields`), axes, and unknown
+    `parameters` with their first guesses, which need data to be found. `exact` gives the solution
+    where it is known, a function of the coordinates (for several fields a tuple of values). For
+    several unknowns or equations the residual returns a tuple.
+    """
+
+    domain: Box
+    residual: Callable[..., Any]
+    conditions: Sequence[Condition] = ()
+    exact: Callable[..., Any] | None = None
+    fields: tuple[str, ...] = ("u",)
+    parameters: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    name: str = "problem"
+
+    @staticmethod
+    def manufactured(
+        domain: Box,
+        operator: Callable[..., Any],
+        exact: Callable[..., Any],
+        *,
+        name: str = "manufactured",
+    ) -> "Problem":
+        """operator(u, ...) = operator(exact, ...) with exact boundary and initial data.
+
+        The right-hand side comes from `exact`, a function of the coordinates in jnp, by automatic
+        differentiation.
+        """
+
+        def residual(u: Field, **coordinates: Any) -> Any:
+            known = _known_field(domain, exact, coordinates)
+            wanted = {key: coordinates[key] for key in _arguments(operator)[1:]}
+            return operator(u, **wanted) - operator(known, **wanted)
+
+        residual.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [
+                inspect.Parameter(key, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+                for key in ("u", *domain.names)
+            ]
+        )
+        conditions: list[Condition] = []
+        if len(domain.boundary):
+            conditions.append(Dirichlet(domain.boundary, exact))
+        if domain.time is not None:
+            conditions.append(Initial(exact))
+        return Problem(domain, residual, conditions, exact, name=name)
+
+    def evaluate(
+        self, get: Callable[[int, Order], Any], coordinates: Any, parameters: Mapping[str, Any]
+    ) -> tuple[Any, ...]:
+        """The residuals, one array each, from derivatives get(field, order) at the points."""
+        given: dict[str, Any] = {
+            name: Field(name, self.domain, lambda order, number=number: get(number, order))
+            for number, name in enumerate(self.fields)
+        }
+        given |= {axis: coordinates[:, i] for i, axis in enumerate(self.domain.names)}
+        given |= dict(parameters)
+        result = self.residual(**{name: given[name] for name in _arguments(self.residual)})
+        parts = result if isinstance(result, tuple) else (result,)
+        return tuple(part.value if isinstance(part, Field) else part for part in parts)
+
+    def check(self) -> tuple[Order, ...]:
+        """Find the user's mistakes before anything is compiled; the derivatives asked for."""
+        self._check_names()
+        for condition in self.conditions:
+            self._check_condition(condition)
+        if not self.conditions:
+            raise ValueError(
+                f"{self.name} has no conditions: infinitely many solutions; add for instance "
+                "conditions=[pann.Dirichlet(domain.boundary, 0.0)]"
+            )
+        return self._check_residual()
+
+    def _check_names(self) -> None:
+        clash = set(self.fields) & set(self.domain.names)
+        if clash:
+            raise ValueError(f"'{clash.pop()}' is both a field and an axis; rename one of them")
+        known = {*self.fields, *self.domain.names, *self.parameters}
+        for name in _arguments(self.residual):
+            if name not in known:
+                raise ValueError(
+                    f"the residual asks for '{name}', which is no field, axis or parameter; there "
+                    f"are {', '.join(sorted(known))}"
+                )
+
+    def _check_condition(self, condition: Condition) -> None:
+        what = type(condition).__name__
+        field = condition.field
+        if field is None and len(self.fields) > 1:
+            raise ValueError(f"{what} needs field=..., one of {', '.join(self.fields)}")
+        if field is not None and field not in self.fields:
+            raise ValueError(f"{what} names field '{field}'; there are {', '.join(self.fields)}")
+        if isinstance(condition, Dirichlet | Neumann | Robin):
+            if condition.faces.domain != self.domain:
+                raise ValueError(f"{what} is on faces of another box, {condition.faces.domain}")
+            if not len(condition.faces):
+                raise ValueError(f"{what} is on no face: all axes are periodic or time")
+        if isinstance(condition, Initial) and self.domain.time is None:
+            raise ValueError("Initial needs a time axis: Box(x=..., t=..., time='t')")
+        if isinstance(condition, Periodic) and condition.axis not in self.domain.names:
+            raise ValueError(f"Periodic names axis '{condition.axis}', which is not in the domain")
+        if isinstance(condition, Data):
+            points, values = np.asarray(condition.points), np.asarray(condition.values)
+            if points.ndim != 2 or points.shape[1] != self.domain.dimension:
+                raise ValueError(
+                    f"Data needs points of shape (N, {self.domain.dimension}), got {points.shape}"
+                )
+            if values.shape != points.shape[:1] or not np.all(np.isfinite(values)):
+                raise ValueError(
+                    f"Data needs {len(points)} finite values, got shape {values.shape}"
+                )
+            if not self.domain.contains(points):
+                raise ValueError("some points of Data lie outside the domain")
+
+    def _check_residual(self) -> tuple[Order, ...]:
+        asked: dict[Order, None] = {}
+        rng = np.random.default_rng(0)
+        inside = self.domain.from_reference(
+            rng.uniform(-0.9, 0.9, (CHECK_POINTS, self.domain.dimension))
+        )
+        channels = rng.uniform(0.5, 1.5, (len(self.fields), CHECK_POINTS))
+
+        def get(field: int, order: Order) -> jax.Array:
+            asked[order] = None
+            return jnp.asarray(channels[field])
+
+        with jax.enable_x64(True):
+            try:
+                parts = self.evaluate(get, jnp.asarray(inside), self.parameters)
+            except TypeError as error:
+                if "Field" in str(error):
+                    raise ValueError(
+                        "a function of jnp was given a field; give it the value, for instance "
+                        f"jnp.sin({self.fields[0]}.value) ({error})"
+                    ) from None
+                raise
+            except AttributeError as error:
+                if "object has no attribute" in str(error):
+                    raise ValueError(
+                        "an expression was differentiated, but only fields have derivatives; write "
+                        f"it out, (k * u.x).x as k_x * u.x + k * u.xx ({error})"
+                    ) from None
+                raise ValueError(str(error)) from None
+            for number, part in enumerate(parts):
+                array = np.asarray(part)
+                if array.shape != (CHECK_POINTS,):
+                    raise ValueError(
+                        f"residual {number + 1} has shape {array.shape} at {CHECK_POINTS} points; "
+                        "it needs one number a point"
+                    )
+                if not np.all(np.isfinite(array)):
+                    raise ValueError(
+                        f"residual {number + 1} is not finite at {inside[np.argmin(np.isfinite(array))]}; "
+                        "look for a division by zero or a root of a negative number in it"
+                    )
+        if not any(sum(order) for order in asked):
+            raise ValueError("the residual asks for no derivative: is it a differential equation?")
+        return tuple(asked)
+
+
+def _arguments(function: Callable[..., Any]) -> list[str]:
+    return list(inspect.signature(function).parameters)
+
+
+def _known_field(domain: Box, exact: Callable[..., Any], coordinates: Mapping[str, Any]) -> Field:
+    """The exact solution as a field, its derivatives by automatic differentiation."""
+    points = jnp.stack([coordinates[name] for name in domain.names], axis=1)
+
+    def at(point: jax.Array) -> jax.Array:
+        return exact(**{name: point[i] for i, name in enumerate(domain.names)})
+
+    def get(order: Order) -> jax.Array:
+        function = at
+        for axis, times in enumerate(order):
+            for _ in range(times):
+                function = lambda point, inner=function, axis=axis: jax.jvp(
+                    inner, (point,), (jnp.eye(domain.dimension, dtype=point.dtype)[axis],)
+                )[1]
+        return jax.vmap(function)(points)
+
+    return Field("exact", domain, get)

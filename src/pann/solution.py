@@ -1,0 +1,170 @@
+"""What `solve` gives back: a function with two halves, figures of its quality, pictures, a file."""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from pann.files import Contents, FileError, model_from_state, model_state, write
+from pann.model import PANN, Parts
+from pann.pde.problem import Problem
+
+if TYPE_CHECKING:
+    import xarray
+
+KIND = "solution"
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """How a solution came about and how good it is, by which measure.
+
+    `residual` is the root mean square residual at points that were not used, relative to the size
+    of the equation's terms there; `rel_l2` the relative l2 error where the solution is known.
+    """
+
+    how: str
+    degree: int
+    num_points: int
+    residual: float
+    rel_l2: float | None
+    stop: str
+    seconds: float
+    history: dict[str, list[float]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Solution:
+    """Call it at coordinates, `solution(x=0.1, y=0.2)`; numbers or arrays that broadcast."""
+
+    model: PANN
+    fields: tuple[str, ...]
+    parameters: Mapping[str, float]
+    report: Report
+    problem: Problem | None = None
+
+    def __call__(self, **coordinates: Any) -> Any:
+        """u, or a tuple of all fields, in the shape of the coordinates."""
+        points, shape = self._points(coordinates)
+        return self._shaped(self.model(points), shape)
+
+    def parts(self, **coordinates: Any) -> Parts:
+        """The network's and the polynomial's share; for several fields tuples of them."""
+        points, shape = self._points(coordinates)
+        network, polynomial = self.model.parts(points)
+        return Parts(self._shaped(network, shape), self._shaped(polynomial, shape))
+
+    def derivative(self, orders: Mapping[str, int], **coordinates: Any) -> Any:
+        """A derivative, `solution.derivative({"x": 2}, x=0.1, y=0.2)`."""
+        from pann.pde.evaluation import evaluate_derivative
+
+        unknown = set(orders) - set(self.model.domain.names)
+        if unknown:
+            raise ValueError(f"'{unknown.pop()}' is not an axis; the axes are {self._axes}")
+        points, shape = self._points(coordinates)
+        order = tuple(int(orders.get(name, 0)) for name in self.model.domain.names)
+        return self._shaped(evaluate_derivative(self.model, points, order), shape)
+
+    @property
+    def rel_l2(self) -> float | None:
+        """The relative l2 error at random points, None where no solution is known."""
+        return self.report.rel_l2
+
+    @property
+    def residual(self) -> float:
+        """The relative residual at points that were not used."""
+        return self.report.residual
+
+    def _points(self, coordinates: Mapping[str, Any]) -> tuple[np.ndarray, tuple[int, ...]]:
+        names = self.model.domain.names
+        if set(coordinates) != set(names):
+            given = ", ".join(coordinates) or "none"
+            raise ValueError(f"give every axis by name, {self._axes}; given were {given}")
+        arrays = np.broadcast_arrays(*(np.asarray(coordinates[name], float) for name in names))
+        return np.stack([array.ravel() for array in arrays], axis=1), arrays[0].shape
+
+    @property
+    def _axes(self) -> str:
+        return ", ".join(self.model.domain.names)
+
+    def _shaped(self, values: Float[np.ndarray, "points *fields"], shape: tuple[int, ...]) -> Any:
+        columns = values.reshape(len(values), -1).T
+        each = tuple(column.reshape(shape)[()] for column in columns)
+        return each[0] if len(self.fields) == 1 else each
+
+    def to_xarray(self, resolution: int = 101) -> "xarray.Dataset":
+        """The fields and their halves on a grid of the whole domain."""
+        import xarray
+
+        domain = self.model.domain
+        axes = [
+            np.linspace(low, high, resolution)
+            for low, high in zip(domain.lower, domain.upper, strict=True)
+        ]
+        grid = dict(zip(domain.names, np.meshgrid(*axes, indexing="ij"), strict=True))
+        network, polynomial = self.parts(**grid)
+        data: dict[str, Any] = {}
+        for number, name in enumerate(self.fields):
+            pick = (lambda half: half) if len(self.fields) == 1 else (lambda half: half[number])
+            data[name] = (domain.names, pick(network) + pick(polynomial))
+            data[f"{name}_network"] = (domain.names, pick(network))
+            data[f"{name}_polynomial"] = (domain.names, pick(polynomial))
+        return xarray.Dataset(data, dict(zip(domain.names, axes, strict=True)))
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Lines in one dimension, heat maps in two, slices through the middle beyond."""
+        from pann import solution_plots
+
+        return solution_plots.plot(self, path)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a `.pann` file; `pann.load` opens it and needs no code of yours."""
+        state, arrays = model_state(self.model)
+        header = {
+            "model": state,
+            "fields": list(self.fields),
+            "parameters": dict(self.parameters),
+            "report": dataclasses.asdict(self.report),
+            "problem": None if self.problem is None else self.problem.name,
+        }
+        write(path, KIND, header, arrays)
+
+    def __str__(self) -> str:
+        report = self.report
+        lines = [
+            repr(self.model),
+            f"solved by {report.how}; {report.stop} ({report.seconds:.1f} s)",
+        ]
+        if report.rel_l2 is not None:
+            lines.append(f"relative l2 error at random points: {report.rel_l2:.2e}")
+        lines.append(f"relative residual at points not used: {report.residual:.2e}")
+        lines += [f"{name} = {value:.6g}" for name, value in self.parameters.items()]
+        if report.residual > 1e-6:
+            lines.append("to go on: raise the degree, or give width=32 for a network beside it")
+        return "\n".join(lines)
+
+
+def load(contents: Contents) -> Solution:
+    """The solution in a `.pann` file, without its problem."""
+    header = contents.header
+    try:
+        model = model_from_state(header["model"], contents.arrays)
+        fields, parameters = header["fields"], header["parameters"]
+        report = Report(**header["report"])
+        good = (
+            isinstance(fields, list)
+            and len(fields) == (model.num_outputs or 1)
+            and all(isinstance(field, str) for field in fields)
+            and all(isinstance(value, float) for value in parameters.values())
+            and isinstance(report.residual, float)
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FileError(f"the file holds no complete solution: {error}") from error
+    if not good:
+        raise FileError(
+            "the file holds no usable solution: fields, parameters or report are broken"
+        )
+    return Solution(model, tuple(fields), parameters, report)
