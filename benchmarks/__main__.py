@@ -14,6 +14,11 @@ NAMES = {
     "non_smooth": "non-smooth family, N=16384, against its halves and other regressors",
     "high_dimensional": "high-dimensional sine product, d=2..6",
     "constraints": "recipe paper on P10(x1) P10(x2), every constraint, both precisions",
+    "housing": "California housing: default, ensemble, and the paper's experiment",
+    "conventional": "California housing: the paper's other regressors, and boosted trees",
+    "tables": "diabetes, Friedman and the paper's functions: default against trees and ridge",
+    "large_table": "up to a million rows: seconds, seconds an epoch, memory",
+    "derivatives": "gradient step of losses with derivatives: Taylor mode against nested",
 }
 QUICK = ("construction", "reproduction", "step_cost", "gradient_or_newton")
 

@@ -107,11 +107,11 @@ class Solution:
         grid = dict(zip(domain.names, np.meshgrid(*axes, indexing="ij"), strict=True))
         network, polynomial = self.parts(**grid)
         data: dict[str, Any] = {}
-        for number, name in enumerate(self.fields):
-            pick = (lambda half: half) if len(self.fields) == 1 else (lambda half: half[number])
-            data[name] = (domain.names, pick(network) + pick(polynomial))
-            data[f"{name}_network"] = (domain.names, pick(network))
-            data[f"{name}_polynomial"] = (domain.names, pick(polynomial))
+        halves = [half if len(self.fields) > 1 else (half,) for half in (network, polynomial)]
+        for name, of_network, of_polynomial in zip(self.fields, *halves, strict=True):
+            data[name] = (domain.names, of_network + of_polynomial)
+            data[f"{name}_network"] = (domain.names, of_network)
+            data[f"{name}_polynomial"] = (domain.names, of_polynomial)
         return xarray.Dataset(data, dict(zip(domain.names, axes, strict=True)))
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:

@@ -56,12 +56,14 @@ class Block(eqx.Module):
         function = lambda channels: self.residual(channels, parameters)
         residual = function(channels)
 
-        def along(order: Array, field: Array) -> Array:
+        def along(order: int, field: int) -> Array:
             tangent = jnp.zeros_like(channels).at[order, :, field].set(1.0)
             return jax.jvp(function, (channels,), (tangent,))[1]
 
-        fields = jnp.arange(self.num_fields)
-        each = [[along(order, field) for field in fields] for order in range(len(self.orders))]
+        each = [
+            [along(order, field) for field in range(self.num_fields)]
+            for order in range(len(self.orders))
+        ]
         return residual, jnp.stack([jnp.stack(row) for row in each])
 
     def polynomial_channels(

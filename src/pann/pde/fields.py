@@ -48,8 +48,8 @@ class Field:
         unknown = [letter for letter in letters if letter not in single]
         if unknown:
             raise AttributeError(
-                f"{self._name}.{letters}: '{unknown[0]}' is not an axis of one letter; the axes are "
-                f"{', '.join(names)}; longer names go as {self._name}.d({names[0]}=1)"
+                f"{self._name}.{letters}: '{unknown[0]}' is not an axis of one letter; the axes "
+                f"are {', '.join(names)}; longer names go as {self._name}.d({names[0]}=1)"
             )
         return self._get(tuple(letters.count(name) if len(name) == 1 else 0 for name in names))
 

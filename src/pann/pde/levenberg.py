@@ -60,10 +60,10 @@ def levenberg_marquardt(
     lowered = 0
     with threadpool_limits(1):
         for step in range(iterations):
-            scaled = _prepare(blocks, state, domain)
+            system = _prepare(blocks, state, domain)
             accepted = False
             for _ in range(MAX_TRIES):
-                proposal = _propose(state, *scaled, jnp.asarray(damping))
+                proposal = _propose(state, system, jnp.asarray(damping))
                 new = float(_norm(blocks, proposal, domain))
                 accepted = new < value
                 damping = damping / 3 if accepted else damping * 4
@@ -146,17 +146,8 @@ def _prepare(blocks: tuple[Block, ...], state: _State, domain: Box) -> tuple[Arr
 
 
 @eqx.filter_jit
-def _propose(
-    state: _State,
-    normal: Array,
-    gradient: Array,
-    lengths: Array,
-    r: Array,
-    lengths_b: Array,
-    right: Array,
-    overlap: Array,
-    damping: Array,
-) -> _State:
+def _propose(state: _State, system: tuple[Array, ...], damping: Float[Array, ""]) -> _State:
+    normal, gradient, lengths, r, lengths_b, right, overlap = system
     floor = 10 * jnp.finfo(normal.dtype).eps
     damped = normal + (damping + floor) * jnp.eye(len(gradient), dtype=normal.dtype)
     step = jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(damped), gradient) / lengths

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from pann.pde.blocks import Block
@@ -91,7 +90,7 @@ def residual_and_jacobian(
         residual, slopes = block.linearize(channels, unknowns.parameters)
         columns = [block.polynomial_jacobian(slopes)]
         if unknowns.parameters:
-            by_parameter = jax.jacfwd(lambda p: block.residual(channels, p))(unknowns.parameters)
+            by_parameter = jax.jacfwd(block.residual, 1)(channels, unknowns.parameters)
             columns += [by_parameter[name].reshape(-1, 1) for name in unknowns.parameters]
         residuals.append(residual.ravel())
         jacobians.append(jnp.concatenate(columns, axis=1))
@@ -152,15 +151,3 @@ def start(
         jnp.zeros((num_terms, num_fields), precision),
         {name: jnp.asarray(value, precision) for name, value in parameters.items()},
     )
-
-
-def norms(
-    blocks: tuple[Block, ...], unknowns: Unknowns, background: tuple[Array, ...] | None = None
-) -> dict[str, float]:
-    """The weighted root mean square residual of each block by name."""
-    result = {}
-    for number, block in enumerate(blocks):
-        own = None if background is None else background[number]
-        residual = block.residual(channels_of(block, unknowns.b, own), unknowns.parameters)
-        result[block.name] = float(np.linalg.norm(np.asarray(residual)))
-    return result

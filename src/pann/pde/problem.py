@@ -1,6 +1,7 @@
 """A problem: a domain, a residual that reads like the equation, and conditions."""
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -71,7 +72,7 @@ class Problem:
     ) -> tuple[Any, ...]:
         """The residuals, one array each, from derivatives get(field, order) at the points."""
         given: dict[str, Any] = {
-            name: Field(name, self.domain, lambda order, number=number: get(number, order))
+            name: Field(name, self.domain, functools.partial(get, number))
             for number, name in enumerate(self.fields)
         }
         given |= {axis: coordinates[:, i] for i, axis in enumerate(self.domain.names)}
@@ -170,8 +171,9 @@ class Problem:
                         "it needs one number a point"
                     )
                 if not np.all(np.isfinite(array)):
+                    where = inside[np.argmin(np.isfinite(array))]
                     raise ValueError(
-                        f"residual {number + 1} is not finite at {inside[np.argmin(np.isfinite(array))]}; "
+                        f"residual {number + 1} is not finite at {where}; "
                         "look for a division by zero or a root of a negative number in it"
                     )
         if not any(sum(order) for order in asked):
@@ -194,9 +196,13 @@ def _known_field(domain: Box, exact: Callable[..., Any], coordinates: Mapping[st
         function = at
         for axis, times in enumerate(order):
             for _ in range(times):
-                function = lambda point, inner=function, axis=axis: jax.jvp(
-                    inner, (point,), (jnp.eye(domain.dimension, dtype=point.dtype)[axis],)
-                )[1]
+                function = _differentiated(function, jnp.eye(domain.dimension)[axis])
         return jax.vmap(function)(points)
 
     return Field("exact", domain, get)
+
+
+def _differentiated(
+    function: Callable[[jax.Array], jax.Array], direction: jax.Array
+) -> Callable[[jax.Array], jax.Array]:
+    return lambda point: jax.jvp(function, (point,), (direction.astype(point.dtype),))[1]
