@@ -57,8 +57,7 @@ class _Setup:
     report: Callable[[str, float], None]
 
     def placed(self, basis: Basis) -> list[Placed]:
-        domain, degree = self.problem.domain, int(np.max(basis.degrees, initial=0))
-        per_axis = degree + 4
+        domain, per_axis = self.problem.domain, max(basis.num_functions) + 3
         if isinstance(self.points, Points):
             inside = self.points.coordinates
         elif self.points is not None:

@@ -39,7 +39,8 @@ def evaluate_derivative(
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         x = jnp.asarray(model.domain.to_reference(points), model.precision)
         network = np.asarray(_channels(parameters, x, (order,), model.domain))[0]
-    return model.basis.table(points, order) @ np.asarray(parameters.kept_b) + network
+        kept_b = np.asarray(parameters.kept_b)
+    return model.basis.table(points, order) @ kept_b + network
 
 
 @eqx.filter_jit

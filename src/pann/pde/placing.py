@@ -3,6 +3,8 @@
 import functools
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from pann.basis.families import Legendre
@@ -105,8 +107,6 @@ def face_points(faces: Faces, points_per_axis: int) -> tuple[np.ndarray, np.ndar
 def evaluate(value: Any, problem: Problem, points: np.ndarray) -> np.ndarray:
     """A number, or a function of the coordinates, at points; refused where it is not finite."""
     if callable(value):
-        import jax
-
         with jax.enable_x64(True):
             value = value(**{name: points[:, i] for i, name in enumerate(problem.domain.names)})
     result = np.broadcast_to(np.asarray(value, float), (len(points),))
@@ -122,7 +122,7 @@ def _unit(problem: Problem, axis: str, order: int) -> Order:
 
 def _num_residuals(problem: Problem) -> int:
     """How many equations there are, from a run on ones."""
-    ones = np.ones(2)
+    ones = jnp.ones(2)
     points = problem.domain.from_reference(np.zeros((2, problem.domain.dimension)) + 0.123)
     return len(problem.evaluate(lambda field, order: ones, points, problem.parameters))
 

@@ -193,7 +193,7 @@ def _known_field(domain: Box, exact: Callable[..., Any], coordinates: Mapping[st
         return exact(**{name: point[i] for i, name in enumerate(domain.names)})
 
     def get(order: Order) -> jax.Array:
-        function = at
+        function: Callable[[jax.Array], jax.Array] = at
         for axis, times in enumerate(order):
             for _ in range(times):
                 function = _differentiated(function, jnp.eye(domain.dimension)[axis])
