@@ -44,6 +44,7 @@ def test_the_demonstration_compares_five_methods_and_draws_the_fit(
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert str(picture) in written.getvalue().replace("\n", "")
     assert f"{errors['PANN: both']:.5f}" in written.getvalue()
+    assert "Poisson's equation, degree 6: relative l2 error" in written.getvalue()
 
 
 def test_a_grid_covers_the_box_and_only_in_two_dimensions() -> None:

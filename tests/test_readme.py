@@ -1,4 +1,4 @@
-"""The README's example runs as printed."""
+"""The README's examples run as printed."""
 
 import pathlib
 import re
@@ -7,14 +7,33 @@ import numpy as np
 import pytest
 
 README = pathlib.Path(__file__).parents[1] / "README.md"
+EXAMPLES = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def run(example: str) -> dict:
+    names: dict = {}
+    exec(compile(example, "README.md", "exec"), names)
+    return names
 
 
 @pytest.mark.slow
-def test_the_example_runs_as_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    assert len(example.strip().splitlines()) <= 11
-    names: dict = {}
-    exec(compile(example, "README.md", "exec"), names)
+def test_the_first_example_is_short_and_fits_its_function(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert len(EXAMPLES[0].strip().splitlines()) <= 11
+    names = run(EXAMPLES[0])
     truth = np.sin(3 * names["new"][:, 0]) * names["new"][:, 1] + np.abs(names["new"][:, 0])
     assert np.max(np.abs(names["fit"](names["new"]) - truth)) < 0.05
     assert "polynomial terms" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_table_and_the_equation_run_as_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    _, table, equation = EXAMPLES
+    names = run(table)
+    assert names["model"].score(names["X"], names["y"]) > 0.4
+    solution = run(equation)["solution"]
+    assert solution.rel_l2 < 1e-9
+    exact = np.sin(0.1 * np.pi) * np.sin(0.2 * np.pi)
+    assert solution(x=0.1, y=0.2) == pytest.approx(exact, abs=1e-9)
+    assert "relative l2 error" in capsys.readouterr().out

@@ -1,31 +1,26 @@
 """The command line: what is typed, what is shown, and errors as one sentence."""
 
 import contextlib
-import difflib
 import json
 import pathlib
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 
+from pann import command_options, table_reports
+
 app = typer.Typer(
-    help="Polynomial-augmented neural networks: fit tables of data, predict, look inside.",
+    help="Polynomial-augmented neural networks: solve equations, fit tables of data, look inside.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
 
 WRONG, INTERRUPTED = 2, 130
-HOW = {
-    "polynomial": "ridge regression",
-    "second order": "Levenberg-Marquardt on a small tanh network",
-    "gradient": "minibatch Adam on a network that sees ranks of the features",
-    "as asked": "the recipe asked for",
-}
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
 
@@ -101,6 +96,112 @@ def main(
     pass  # the help is that of `app`
 
 
+# ---- Equations ----
+
+
+@app.command("list")
+def list_problems(as_json: Json = False) -> None:
+    """List the problems that `pann solve` knows by name."""
+    with _plainly():
+        from pann import solve_commands
+
+        found = solve_commands.list_problems()
+        width = max(len(problem["name"]) for problem in found)
+        for problem in found:
+            known = "known" if problem["exact"] else "unknown"
+            lines = [
+                f"{problem['name']:{width}}  {problem['equation']}",
+                f"{'':{width}}  {problem['domain']}; solution {known}",
+            ]
+            _show(problem, lines, as_json=as_json)
+
+
+@app.command()
+def solve(
+    problem: Annotated[
+        str,
+        typer.Argument(
+            help="A name from `pann list`, or a Python file that defines `problem`; the file is "
+            "executed, so open no stranger's.",
+            show_default=False,
+        ),
+    ],
+    degree: Annotated[
+        str, typer.Option(help="Of the polynomial: a number, or auto: raised until resolved.")
+    ] = "auto",
+    width: Annotated[
+        str,
+        typer.Option(help="Units of a hidden layer: a number (0: no network), auto, or 64,32."),
+    ] = "auto",
+    depth: Annotated[
+        int | None, typer.Option(min=1, help="Hidden layers, if width is a number.")
+    ] = None,
+    activation: Annotated[str | None, typer.Option(help="tanh, relu, repu or sin.")] = None,
+    points: Annotated[
+        int | None,
+        typer.Option(min=1, help="Points inside (default: Gauss points to fit the degree)."),
+    ] = None,
+    sampling: Annotated[
+        str | None, typer.Option(help="How --points lie: gauss, poisson_disk, sobol, ...")
+    ] = None,
+    iterations: Annotated[
+        int | None, typer.Option(min=0, help="Most steps of training the network.")
+    ] = None,
+    precision: Annotated[str | None, typer.Option(help="float64 or float32.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="For all random choices.")] = 0,
+    out: Annotated[
+        pathlib.Path | None,
+        typer.Option(
+            "--out", "-o", help="Folder for solution.pann and solution.png; made if missing."
+        ),
+    ] = None,
+    plot: Annotated[
+        pathlib.Path | None, typer.Option(help="File for a picture: .png, .pdf, .svg.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell sizes and memory.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Solve a differential equation, and tell how good the solution is."""
+    with _plainly():
+        from pann import compilation_cache, problem_files, solve_commands
+
+        options = command_options.solve_options(
+            degree, width, activation, points, sampling, precision
+        )
+        options |= {"seed": seed}
+        options |= {} if depth is None else {"depth": depth}
+        options |= {} if iterations is None else {"iterations": iterations}
+        compilation_cache.use_compilation_cache()
+        with problem_files.opened(problem) as posed:
+            if dry_run:
+                report = solve_commands.plan_solve(posed, options)
+                lines = solve_commands.plan_lines(report)
+            else:
+                files = solve_commands.Files(out, plot)
+                with _steps() as progress:
+                    solution, report = solve_commands.solve_problem(posed, options, files, progress)
+                lines = [f"{posed.name}: {solution}".replace("\n", "\n  ")]
+                lines += [f"  written: {file}" for file in report["files"]]
+            _show(report, [part for line in lines for part in line.split("\n")], as_json=as_json)
+
+
+@contextlib.contextmanager
+def _steps() -> Iterator[Callable[[str, float], None]]:
+    """A line for each degree and one for the network's steps, on a terminal alone."""
+    clear, is_terminal = "\r\x1b[2K", sys.stderr.isatty()
+
+    def progress(what: str, residual: float) -> None:
+        if is_terminal:
+            end = "" if "step" in what else "\n"
+            print(f"{clear}{what}: residual {residual:.2e}", end=end, file=sys.stderr, flush=True)
+
+    try:
+        yield progress
+    finally:
+        if is_terminal:
+            print(clear, end="", file=sys.stderr, flush=True)
+
+
 # ---- Tables ----
 
 
@@ -142,17 +243,19 @@ def fit(
 ) -> None:
     """Fit a model to a table, test it on rows kept aside, and write it to a .pann file."""
     with _plainly():
-        options = _options(degree, width, activation, constraint, recipe, precision)
+        options = command_options.table_options(
+            degree, width, activation, constraint, recipe, precision
+        )
         options |= {"depth": depth, "trials": trials, "memory": memory, "random_state": seed}
         from pann import table_commands
 
         source = table_commands.Source(data, target, drop or [], test_fraction, seed)
         if dry_run:
             report = table_commands.plan_fit(source, options)
-            _show(report, _plan_lines(report), as_json=as_json)
+            _show(report, table_reports.plan_lines(report), as_json=as_json)
         else:
             report = table_commands.fit_file(source, options | {"verbose": True}, out)
-            _show(report, _fit_lines(report), as_json=as_json)
+            _show(report, table_reports.fit_lines(report), as_json=as_json)
 
 
 @app.command()
@@ -204,158 +307,7 @@ def info(
         from pann import table_commands
 
         report = table_commands.describe_file(model)
-        _show(report, _info_lines(report), as_json=as_json)
-
-
-def _options(
-    degree: str, width: str, activation: str, constraint: str, recipe: str, precision: str
-) -> dict[str, Any]:
-    """The parameters of `PANNRegressor` that are typed as words."""
-    from pann.architecture import PRECISIONS
-    from pann.loss import CONSTRAINT_NAMES
-    from pann.network.activations import ACTIVATIONS
-    from pann.training.recipes import NAMES
-
-    if degree == "none" and width == "0":
-        raise ValueError("--degree none and --width 0 leave nothing to fit; give one of them")
-    return {
-        "degree": None if degree == "none" else _number("degree", degree, "auto or none"),
-        "width": _widths(width),
-        "activation": _choice("activation", activation, ("auto", *ACTIVATIONS)),
-        "constraint": _choice("constraint", constraint, ("auto", *CONSTRAINT_NAMES)),
-        "recipe": _choice("recipe", recipe, ("auto", *NAMES)),
-        "precision": _choice("precision", precision, ("auto", *PRECISIONS)),
-    }
-
-
-def _number(option: str, text: str, words: str) -> int | str:
-    if text == "auto":
-        return text
-    if not text.isdecimal():
-        raise ValueError(f"--{option} is a number of at least 0, {words}, got '{text}'")
-    return int(text)
-
-
-def _widths(text: str) -> int | tuple[int, ...] | str:
-    if "," not in text:
-        return _number("width", text, "auto or one a layer such as 64,32")
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise ValueError(f"--width has one number of at least 1 a layer, as in 64,32, got '{text}'")
-    return tuple(int(part) for part in parts)
-
-
-def _choice(option: str, given: str, choices: Sequence[str]) -> str:
-    if given not in choices:
-        lower = {choice.lower(): choice for choice in choices}
-        close = difflib.get_close_matches(given.lower(), lower, 1)
-        meant = f" (did you mean {lower[close[0]]}?)" if close else ""
-        raise ValueError(f"there is no {option} '{given}'{meant}; choose from {', '.join(choices)}")
-    return given
-
-
-# ---- What is shown ----
-
-
-def _fit_lines(report: dict[str, Any]) -> list[str]:
-    lines = [*_size_lines(report), _how_line("chosen", report), _model_line(report)]
-    for target, errors in report["by_target"].items():
-        name = f"{target}: " if len(report["targets"]) > 1 else ""
-        figures = {"R2": errors["r2"], "RMSE": errors["rmse"], "relative l2": errors["rel_l2"]}
-        lines.append(
-            f"test      {name}{', '.join(f'{k} {_figure(v)}' for k, v in figures.items())}"
-        )
-    if report["share_network"] is not None:
-        lines.append(
-            f"shares    network {report['share_network']:.1%}, polynomial "
-            f"{report['share_polynomial']:.1%} of the prediction's variance"
-        )
-    lines += _term_lines(report)
-    lines.append(f"time      {_duration(report['seconds'])}")
-    left_out = ", not to those of the test" if report["rows_held_out"] else ""
-    lines.append(f"written   {report['file']} (fitted to {report['rows_fitted']:,} rows{left_out})")
-    return lines
-
-
-def _plan_lines(report: dict[str, Any]) -> list[str]:
-    lines = _size_lines(report)
-    for way in report["ways"]:
-        layers = "-".join(str(width) for width in way["widths"])
-        network = f"network {layers}" if layers else "no network"
-        lines.append(
-            f"try       {way['how']}: degree {way['degree']}, {way['terms']:,} polynomial terms, "
-            f"{network}; about {_duration(max(way['seconds'], 1.0))}"
-        )
-    return [
-        *lines,
-        f"memory    about {max(report['bytes'] / 2**20, 1):,.0f} MiB besides the table and JAX",
-        f"time      about {_duration(report['seconds'])} on two CPU cores, a rough guess",
-        "nothing was trained or written (--dry-run)",
-    ]
-
-
-def _info_lines(report: dict[str, Any]) -> list[str]:
-    width = max(len(feature["name"]) for feature in report["features"])
-    lines = [
-        f"{report['file']}: a regressor, written by pann {report['pann_version']} (file format "
-        f"{report['format_version']})",
-        f"target    {', '.join(report['targets'])}",
-        f"features  {len(report['features'])}, with their range in training",
-        *(
-            f"  {feature['name']:{width}}  {feature['low']:.6g} to {feature['high']:.6g}"
-            for feature in report["features"]
-        ),
-        _how_line("trained", report),
-        _model_line(report),
-    ]
-    if report["held_out_error"] is not None:
-        lines.append(
-            f"error     RMSE {_figure(report['held_out_error'])} on rows that training held out to "
-            "choose by"
-        )
-    if report["options"]:
-        given = ", ".join(f"{name}={value}" for name, value in report["options"].items())
-        lines.append(f"options   {given}")
-    return lines + _term_lines(report)
-
-
-def _size_lines(report: dict[str, Any]) -> list[str]:
-    num_features = len(report["features"])
-    features = f"{num_features} feature{'s' if num_features > 1 else ''}"
-    return [
-        f"table     {report['rows']:,} rows, {features}, target {', '.join(report['targets'])}",
-        f"rows      {report['rows_fitted']:,} to fit, {report['rows_held_out']:,} to test",
-    ]
-
-
-def _how_line(title: str, report: dict[str, Any]) -> str:
-    return f"{title:10}{report['how']}: {HOW.get(report['how'], report['how'])}"
-
-
-def _model_line(report: dict[str, Any]) -> str:
-    terms, units, trials = report["terms"], report["units"], report["trials"]
-    polynomial = (
-        f"degree {report['degree']}, {terms:,} polynomial terms" if terms else "no polynomial"
-    )
-    network = f"{units:,} units in the last layer" if units else "no network"
-    return f"model     {polynomial}, {network}" + (f", {trials} trials" if trials > 1 else "")
-
-
-def _term_lines(report: dict[str, Any]) -> list[str]:
-    lines = ["terms     the leading ones, in features scaled to [-1, 1]:"]
-    for term in report["leading_terms"]:
-        signed = [f"{coefficient:+.3g}" for coefficient in term["coefficients"]]
-        factor = signed[0] if len(signed) == 1 else f"({', '.join(signed)})"
-        lines.append(f"  {factor}" if term["term"] == "1" else f"  {factor} * {term['term']}")
-    return lines
-
-
-def _figure(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.4g}"
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < 100 else f"{seconds / 60:,.0f} min"
+        _show(report, table_reports.info_lines(report), as_json=as_json)
 
 
 # ---- The rest ----
@@ -365,7 +317,7 @@ def _duration(seconds: float) -> str:
 def demo(
     out: Annotated[pathlib.Path, typer.Option(help="Folder for the figure.")] = pathlib.Path("out"),
 ) -> None:
-    """Fit the paper's non-smooth function five ways; print a table and draw a figure."""
+    """Fit the paper's non-smooth function five ways, draw it, and solve Poisson's equation."""
     with _plainly():
         from pann import demo as demonstration
 

@@ -109,6 +109,13 @@ def solve(
     begin = time.perf_counter()
     setup = _Setup(problem, problem.check(), points, sampling, seed, report)
     widths = check_widths(DEFAULT_WIDTH if width is None else width, depth)
+    if problem.domain.periodic:
+        if widths and width is not None:
+            raise ValueError(
+                "a network that is periodic along an axis is not there yet; use width=0, or a box "
+                "that is not periodic with the condition pann.pde.Periodic"
+            )
+        widths = ()
     _check_smoothness(setup.orders, activation_named(activation), bool(widths))
     if basis is not None:
         ladder = [basis]

@@ -1,0 +1,334 @@
+"""Partial derivatives of a network's features, all that are asked for in one forward pass.
+
+Taylor mode in several variables: every layer maps the derivatives of its inputs, one array for
+each multi-index, to those of its outputs. A linear map acts on each of them alone, an activation f
+by Faa di Bruno's formula, as in
+
+    (f o z)_xx = f'(z) z_xx + f''(z) z_x^2,    (f o z)_xy = f'(z) z_xy + f''(z) z_x z_y,
+
+so a derivative needs those below it and no others: u_t and u_xxx take five arrays with u itself.
+Mixed derivatives are propagated as themselves: by polarization from directional ones, u_xxyy would
+take 17 arrays instead of 9, and lose digits.
+"""
+
+import functools
+import itertools
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from pann.network.activations import Activation, ReLU, RePU, Sin, Tanh
+from pann.network.embeddings import (
+    AxisEmbedding,
+    Embedding,
+    PeriodicEmbedding,
+    RandomFourierFeatures,
+)
+from pann.network.mlp import MLP
+
+Order = tuple[int, ...]
+# A derivative that is absent is zero; one that is the same at all points has a single row.
+Jet = dict[Order, Float[Array, "_ _"]]
+PointFunction = Callable[[Float[Array, " d"]], Float[Array, " width"]]
+
+
+@runtime_checkable
+class HasFeatures(Protocol):
+    """A user's network: psi at one point. Its derivatives are nested ones, and slower."""
+
+    def features(self, x: Float[Array, " inputs"]) -> Float[Array, " width"]: ...
+
+
+def feature_derivatives(
+    network: MLP | HasFeatures, x: Float[Array, "points d"], orders: tuple[Order, ...]
+) -> dict[Order, Float[Array, "points width"]]:
+    """D^order psi(x_i) for each order, a multi-index over the inputs: (0, 2) is d^2/dy^2."""
+    check_orders(network, x.shape[1], orders)
+    if not isinstance(network, MLP):
+        return _nested(network.features, x, orders)
+    if not orders:
+        return {}
+    needed = lower_set(orders)
+    jet = _embed(network.embedding, x, needed)
+    last = len(network.weights) - 1
+    for layer, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
+        wanted = needed if layer < last else orders
+        jet = _activate(network.activation, _linear(weight, bias, jet), wanted)
+    return jet
+
+
+def smoothness(activation: Activation) -> int | None:
+    """How many derivatives the activation has: ReLU 1, RePU(p) p; None if there is no end."""
+    return None if math.isinf(activation.smoothness) else int(activation.smoothness)
+
+
+def check_orders(network: MLP | HasFeatures, num_inputs: int, orders: tuple[Order, ...]) -> None:
+    """Refuse what is no derivative, or more than the activation has."""
+    for order in orders:
+        if len(order) != num_inputs or min(order) < 0:
+            raise ValueError(
+                f"{order} is no derivative of a function of {num_inputs} inputs; "
+                f"give {num_inputs} numbers from 0, such as {(2,) + (0,) * (num_inputs - 1)}"
+            )
+    if not isinstance(network, MLP) or not orders:
+        return
+    highest = max(orders, key=sum)
+    for name, limit, cure in _limits(network):
+        if limit is not None and sum(highest) > limit:
+            raise ValueError(
+                f"the derivative {highest} is of order {sum(highest)}, and {name} has derivatives "
+                f"up to order {limit}; use {cure}"
+            )
+
+
+def _limits(network: MLP) -> Iterator[tuple[str, int | None, str]]:
+    """What bounds the order of a derivative: its name, the bound, and what to use instead."""
+    cure = "the activation tanh or sin, or RePU of a higher power"
+    yield f"the activation {network.activation}", smoothness(network.activation), cure
+    embedding = network.embedding
+    if isinstance(embedding, AxisEmbedding):
+        yield f"the embedding's {embedding.activation}", smoothness(embedding.activation), cure
+    if isinstance(embedding, PeriodicEmbedding) and embedding.rectified:
+        yield "the rectified embedding", smoothness(ReLU()), "Periodic(rectified=False)"
+
+
+# ---- Multi-indices ----
+
+
+def lower_set(orders: Iterable[Order]) -> tuple[Order, ...]:
+    """All multi-indices at or below one of the orders: what must be propagated to get them."""
+    below = (itertools.product(*(range(n + 1) for n in order)) for order in orders)
+    return tuple(sorted(set(itertools.chain(*below)), key=lambda order: (sum(order), order)))
+
+
+@functools.cache
+def partitions(order: Order) -> tuple[tuple[int, tuple[Order, ...]], ...]:
+    """The terms of Faa di Bruno's formula: (3, ((2,), (1,))) stands for 3 f''(z) z_xx z_x."""
+    single = tuple(axis for axis, count in enumerate(order) for _ in range(count))
+    counts = Counter(
+        tuple(sorted(tuple(block.count(axis) for axis in range(len(order))) for block in blocks))
+        for blocks in _set_partitions(single)
+    )
+    return tuple((count, blocks) for blocks, count in counts.items())
+
+
+def _set_partitions(items: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], ...]]:
+    if not items:
+        yield ()
+        return
+    first = items[:1]
+    for rest in _set_partitions(items[1:]):
+        yield (first, *rest)
+        for k, block in enumerate(rest):
+            yield (*rest[:k], first + block, *rest[k + 1 :])
+
+
+def _unit(axis: int, num_inputs: int) -> Order:
+    return tuple(int(k == axis) for k in range(num_inputs))
+
+
+# ---- Activations ----
+
+
+def derivatives(
+    activation: Activation, z: Float[Array, "*shape"], order: int
+) -> list[Float[Array, "*shape"]]:
+    """[f(z), f'(z), ..., f^(order)(z)]; nested differentiation for a user's activation."""
+    match activation:
+        case Tanh():
+            return _tanh(z, order)
+        case Sin():
+            return _sin(z, order)
+        case ReLU():
+            return _power(1, z, order)
+        case RePU(power):
+            return _power(power, z, order)
+    functions: list[Callable[[Array], Array]] = [activation]
+    for _ in range(order):
+        functions.append(_derivative(functions[-1], jnp.ones_like(z)))
+    return [function(z) for function in functions]
+
+
+def _tanh(z: Float[Array, "*shape"], order: int) -> list[Float[Array, "*shape"]]:
+    """f^(k) = (1 - t^2) q_k(t) with t = tanh z, q_1 = 1, q_{k+1} = (1 - t^2) q_k' - 2 t q_k."""
+    t = jnp.tanh(z)
+    slope = 1 - t * t
+    values = [t]
+    q = np.polynomial.Polynomial([1])
+    for _ in range(order):
+        # Each q is even or odd: Horner's rule in t^2.
+        odd = (len(q) + 1) % 2
+        value: Array | float = float(q.coef[-1])
+        for coefficient in q.coef[-3::-2]:
+            value = value * (t * t) + float(coefficient)
+        values.append(slope * (value * t if odd else value))
+        q = np.polynomial.Polynomial([1, 0, -1]) * q.deriv() - np.polynomial.Polynomial([0, 2]) * q
+    return values
+
+
+def _sin(z: Float[Array, "*shape"], order: int) -> list[Float[Array, "*shape"]]:
+    sine = jnp.sin(z)
+    if order == 0:
+        return [sine]
+    cosine = jnp.cos(z)
+    return [(sine, cosine, -sine, -cosine)[k % 4] for k in range(order + 1)]
+
+
+def _power(power: int, z: Float[Array, "*shape"], order: int) -> list[Float[Array, "*shape"]]:
+    """Derivatives of max(0, z)^power; the last one jumps at 0, where it takes the mean, as JAX."""
+    positive = jnp.maximum(z, 0)
+    values = [math.perm(power, k) * positive ** (power - k) for k in range(min(power, order + 1))]
+    if order >= power:
+        values.append(math.factorial(power) * (jnp.sign(z) + 1) / 2)
+    return values
+
+
+# ---- Jets ----
+
+
+def _activate(activation: Activation, jet: Jet, wanted: tuple[Order, ...]) -> Jet:
+    highest = max(map(sum, wanted))
+    return _compose(derivatives(activation, _value(jet), highest), jet, wanted)
+
+
+def _value(jet: Jet) -> Float[Array, "points width"]:
+    return next(array for order, array in jet.items() if not any(order))
+
+
+def _compose(f: list[Float[Array, "points width"]], z: Jet, wanted: tuple[Order, ...]) -> Jet:
+    """Faa di Bruno's formula for f(z), from the derivatives of f at z and those of z."""
+    jet: Jet = {}
+    for order in wanted:
+        if not any(order):
+            jet[order] = f[0]
+            continue
+        products = defaultdict(list)
+        for count, blocks in partitions(order):
+            if all(block in z for block in blocks):
+                product = math.prod((z[block] for block in blocks[1:]), start=z[blocks[0]])
+                products[len(blocks)].append(product if count == 1 else count * product)
+        if products:
+            terms = [f[m] * functools.reduce(jnp.add, same) for m, same in products.items()]
+            jet[order] = functools.reduce(jnp.add, terms)
+    return jet
+
+
+def _linear(
+    weight: Float[Array, "outputs inputs"], bias: Float[Array, " outputs"] | float, jet: Jet
+) -> Jet:
+    """weight @ z + bias, the bias on the value alone."""
+    if jax.default_backend() == "cpu":
+        # A single product is no faster here, and collecting its rows takes time.
+        mapped = {order: array @ weight.T for order, array in jet.items()}
+    else:
+        mapped = _stacked(weight, jet)
+    return {order: array if any(order) else array + bias for order, array in mapped.items()}
+
+
+def _stacked(weight: Float[Array, "outputs inputs"], jet: Jet) -> Jet:
+    """weight @ z: one matrix product for all derivatives with the same number of rows."""
+    groups = defaultdict(list)
+    for order, array in jet.items():
+        groups[array.shape[0]].append(order)
+    mapped: Jet = {}
+    for rows, orders in groups.items():
+        product = jnp.concatenate([jet[order] for order in orders]) @ weight.T
+        mapped |= zip(orders, jax.lax.split(product, [rows] * len(orders)), strict=True)
+    return mapped
+
+
+def _identity(x: Float[Array, "points d"], needed: tuple[Order, ...]) -> Jet:
+    num_inputs = x.shape[1]
+    rows = jnp.eye(num_inputs, dtype=x.dtype)
+    jet: Jet = {(0,) * num_inputs: x}
+    for axis in range(num_inputs):
+        if _unit(axis, num_inputs) in needed:
+            jet[_unit(axis, num_inputs)] = rows[axis : axis + 1]
+    return jet
+
+
+# ---- Embeddings ----
+
+
+def _embed(
+    embedding: Embedding | PointFunction | None,
+    x: Float[Array, "points d"],
+    needed: tuple[Order, ...],
+) -> Jet:
+    jet = _identity(x, needed)
+    # Units of a single input each have no mixed derivatives.
+    pure = tuple(order for order in needed if np.count_nonzero(order) <= 1)
+    match embedding:
+        case None:
+            return jet
+        case RandomFourierFeatures():
+            return _waves(_linear(jax.lax.stop_gradient(embedding.frequencies), 0.0, jet), needed)
+        case AxisEmbedding():
+            units = {
+                order: embedding.slopes
+                * (array[:, embedding.axes] - (0 if any(order) else embedding.centers))
+                for order, array in jet.items()
+            }
+            return _activate(embedding.activation, units, pure)
+        case PeriodicEmbedding():
+            return _periodic(embedding, x, jet, pure)
+    return _nested(embedding, x, needed)
+
+
+def _waves(phase: Jet, wanted: tuple[Order, ...]) -> Jet:
+    """cos and sin of the phase, side by side."""
+    sine = _sin(_value(phase), max(map(sum, wanted)) + 1)
+    pair = (_compose(sine[1:], phase, wanted), _compose(sine[:-1], phase, wanted))
+    return {order: jnp.concatenate([wave[order] for wave in pair], axis=1) for order in wanted}
+
+
+def _periodic(
+    embedding: PeriodicEmbedding, x: Float[Array, "points d"], jet: Jet, pure: tuple[Order, ...]
+) -> Jet:
+    num_inputs, num_frequencies = embedding.frequencies.shape
+    phase = {
+        order: (2 * jnp.pi * embedding.frequencies * array[:, :, None]).reshape(len(array), -1)
+        for order, array in jet.items()
+    }
+    embedded: Jet = {}
+    for order, waves in _waves(phase, pure).items():
+        split = waves.reshape(-1, 2, num_inputs, num_frequencies)
+        split = jnp.moveaxis(split, 1, 2).reshape(-1, num_inputs, 2 * num_frequencies)
+        units = jnp.einsum("isw,niw->nis", embedding.weights, split)
+        units = units if any(order) else units + embedding.biases
+        embedded[order] = units.reshape(len(x), -1)
+    if embedding.rectified:
+        embedded = _activate(ReLU(), embedded, pure)
+    inputs = {order: jnp.broadcast_to(array, x.shape) for order, array in jet.items()}
+    return {
+        order: jnp.concatenate([inputs.get(order, jnp.zeros_like(x)), array], axis=1)
+        for order, array in embedded.items()
+    }
+
+
+# ---- Nested differentiation ----
+
+
+def _nested(function: PointFunction, x: Float[Array, "points d"], orders: tuple[Order, ...]) -> Jet:
+    """The same derivatives of any function of a point, by forward mode within forward mode."""
+    jet: Jet = {}
+    for order in orders:
+        derivative: Callable[[Array], Array] = jax.vmap(function)
+        for axis, count in enumerate(order):
+            along = jnp.zeros_like(x).at[:, axis].set(1)
+            for _ in range(count):
+                derivative = _derivative(derivative, along)
+        jet[order] = derivative(x)
+    return jet
+
+
+def _derivative(
+    function: Callable[[Array], Array], along: Float[Array, "*shape"]
+) -> Callable[[Array], Array]:
+    return lambda x: jax.jvp(function, (x,), (along,))[1]

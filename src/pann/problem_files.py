@@ -1,0 +1,79 @@
+"""A problem by its name, or from a Python file of the user's, whose errors are told by line."""
+
+import contextlib
+import pathlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from pann.pde import Problem
+from pann.problems import problem_named
+
+SUFFIX = ".py"
+NAME = "problem"
+
+
+@contextlib.contextmanager
+def opened(given: str) -> Iterator[Problem]:
+    """The problem that is meant by a name or a path. A file is executed.
+
+    Inside the block, too, an error that comes from the file is a ValueError that names its line:
+    residuals and values are called only when the problem is solved.
+    """
+    path = pathlib.Path(given)
+    if path.suffix != SUFFIX:
+        yield problem_named(given)
+        return
+    if not path.is_file():
+        raise ValueError(f"there is no file '{given}'; it should define {NAME} = pann.Problem(...)")
+    with _errors_by_line(given), _importing_from(path.parent):
+        yield _executed(path, given)
+
+
+def _executed(path: pathlib.Path, given: str) -> Problem:
+    namespace: dict[str, Any] = {"__name__": path.stem, "__file__": given}
+    exec(compile(path.read_bytes(), given, "exec"), namespace)
+    problem = namespace.get(NAME)
+    if not isinstance(problem, Problem):
+        found = f"has a {NAME} that is a {type(problem).__name__}"
+        raise ValueError(
+            f"'{given}' {found if NAME in namespace else f'defines no {NAME}'}; "
+            f"write {NAME} = pann.Problem(...) in it"
+        )
+    return problem
+
+
+@contextlib.contextmanager
+def _importing_from(folder: pathlib.Path) -> Iterator[None]:
+    """As when Python runs a file, those beside it can be imported."""
+    sys.path.insert(0, str(folder.resolve()))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder.resolve()))
+
+
+@contextlib.contextmanager
+def _errors_by_line(given: str) -> Iterator[None]:
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        line = _line(error, given)
+        if line is None:
+            raise
+        # JAX explains its errors at length; what went wrong comes first.
+        what = str(error.msg if isinstance(error, SyntaxError) else error).strip().split("\n")[0]
+        kind = type(error).__name__
+        raise ValueError(f"line {line} of '{given}': {kind}{': ' if what else ''}{what}") from error
+
+
+def _line(error: BaseException, given: str) -> int | None:
+    """The last line of the file that the error went through, if any."""
+    if isinstance(error, SyntaxError) and error.filename == given:
+        return error.lineno
+    line, trace = None, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == given:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line

@@ -1,0 +1,52 @@
+"""Ready-made problems by name: the paper's, and some that test a solver in other ways.
+
+One file a problem. The first line of a function's docstring is its equation, which `pann list`
+shows; a new problem needs only its file and a line in `PROBLEMS`.
+"""
+
+import difflib
+from collections.abc import Callable
+
+from pann.pde import Problem
+from pann.problems.allen_cahn import allen_cahn
+from pann.problems.darcy import darcy, darcy_across
+from pann.problems.helmholtz import helmholtz
+from pann.problems.poisson import poisson
+
+PROBLEMS: dict[str, Callable[[], Problem]] = {
+    "poisson": poisson,
+    "allen_cahn": allen_cahn,
+    "helmholtz": helmholtz,
+    "darcy": darcy,
+    "darcy_across": darcy_across,
+}
+
+
+def problem_named(name: str) -> Problem:
+    """A problem by its name; dashes are as good as underscores."""
+    key = name.lower().replace("-", "_")
+    if key not in PROBLEMS:
+        close = difflib.get_close_matches(key, PROBLEMS, 1)
+        meant = f" (did you mean {close[0]}?)" if close else ""
+        raise ValueError(
+            f"there is no problem '{name}'{meant}; there are {', '.join(PROBLEMS)}, and files of "
+            "your own whose names end in .py"
+        )
+    return PROBLEMS[key]()
+
+
+def equation_of(name: str) -> str:
+    """The equation in one line."""
+    return (PROBLEMS[name].__doc__ or name).splitlines()[0].rstrip(".")
+
+
+__all__ = [
+    "PROBLEMS",
+    "allen_cahn",
+    "darcy",
+    "darcy_across",
+    "equation_of",
+    "helmholtz",
+    "poisson",
+    "problem_named",
+]

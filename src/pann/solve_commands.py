@@ -1,0 +1,195 @@
+"""The work behind `pann solve` and `pann list`: each gives back a report, and prints nothing.
+
+A report is the object that `--json` prints.
+"""
+
+import dataclasses
+import math
+import pathlib
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+from pann.architecture import check_widths
+from pann.basis import make_basis
+from pann.domain import Box
+from pann.pde import Problem
+from pann.pde.placing import place_conditions, place_inside
+from pann.points import gauss_grid, sample
+from pann.problems import PROBLEMS, equation_of
+from pann.solution import Solution
+from pann.solve import DEFAULT_WIDTH, HIGH_DIMENSIONAL, LADDERS, solve
+
+Report = dict[str, Any]
+
+SOLUTION, PICTURE = "solution.pann", "solution.png"
+# The Jacobian, its scaled copy, Q and what LAPACK needs besides.
+COPIES_OF_JACOBIAN = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Files:
+    """Where to write: a folder for everything, and a place for the picture alone."""
+
+    folder: pathlib.Path | None = None
+    picture: pathlib.Path | None = None
+
+    def prepare(self) -> None:
+        """Find out before the work whether all can be written; make the folder."""
+        if self.folder is not None:
+            if self.folder.exists() and not self.folder.is_dir():
+                raise ValueError(f"'{self.folder}' is a file; --out names a folder")
+            self.folder.mkdir(parents=True, exist_ok=True)
+            _check_folder(self.folder)
+        if self.picture is not None:
+            _check_picture(self.picture)
+
+    def write(self, solution: Solution) -> list[str]:
+        """Write the solution and its picture; the names of the files."""
+        pictures = [] if self.picture is None else [self.picture]
+        written = []
+        if self.folder is not None:
+            solution.save(self.folder / SOLUTION)
+            written.append(str(self.folder / SOLUTION))
+            pictures.insert(0, self.folder / PICTURE)
+        for picture in pictures:
+            solution.plot(picture)
+            written.append(str(picture))
+        return written
+
+
+def _check_folder(folder: pathlib.Path) -> None:
+    if not folder.is_dir():
+        raise ValueError(f"there is no folder '{folder}' to write to; create it first")
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ValueError(f"cannot write to the folder '{folder}': {reason}") from None
+
+
+def _check_picture(picture: pathlib.Path) -> None:
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    formats = FigureCanvasBase.get_supported_filetypes()
+    if picture.suffix[1:].lower() not in formats:
+        raise ValueError(f"a picture ends in .{', .'.join(sorted(formats))}, got '{picture}'")
+    if picture.is_dir():
+        raise ValueError(f"'{picture}' is a folder; name a file in it")
+    _check_folder(picture.parent)
+
+
+def solve_problem(
+    problem: Problem,
+    options: dict[str, Any],
+    files: Files,
+    progress: Callable[[str, float], None],
+) -> tuple[Solution, Report]:
+    """Solve, write what was asked for, and tell how good it is."""
+    files.prepare()
+    solution = solve(problem, report=progress, **options)
+    report = dict(
+        command="solve",
+        problem=problem.name,
+        recipe="default",
+        trial=0,
+        rel_l2=_finite(solution.rel_l2),
+        residual=_finite(solution.residual),
+        seconds=solution.report.seconds,
+        terms=solution.model.num_terms,
+        units=solution.model.num_units,
+        degree=solution.report.degree,
+        points=solution.report.num_points,
+        precision=solution.model.precision,
+        seed=options.get("seed", 0),
+        parameters=dict(solution.parameters),
+        how=solution.report.how,
+        stop=solution.report.stop,
+    )
+    return solution, report | {"files": files.write(solution)}
+
+
+def plan_solve(problem: Problem, options: dict[str, Any]) -> Report:
+    """Sizes and memory of the largest system that `solve` would make; nothing is solved."""
+    orders = problem.check()
+    domain = problem.domain
+    ladder = LADDERS.get(domain.dimension, HIGH_DIMENSIONAL)
+    degree = options.get("degree", ladder[-1])
+    basis = make_basis(domain, degree)
+    per_axis = degree + 4
+    if "points" in options:
+        sampling = options.get("sampling", "gauss")
+        inside = sample(sampling, domain, options["points"], options.get("seed", 0)).coordinates
+        per_axis = max(per_axis, round(len(inside) ** (1 / domain.dimension)))
+    else:
+        inside = gauss_grid(domain, (per_axis,) * domain.dimension).coordinates
+    placed = [place_inside(problem, inside, orders), *place_conditions(problem, per_axis)]
+    rows = sum(block.target.size for block in placed)
+    columns = basis.num_terms * len(problem.fields) + len(problem.parameters)
+    tables = sum(len(block.points) * len(block.orders) for block in placed) * basis.num_terms
+    size = 4 if options.get("precision") == "float32" else 8
+    widths = check_widths(options.get("width", DEFAULT_WIDTH), options.get("depth", 2))
+    return dict(
+        command="solve",
+        dry_run=True,
+        problem=problem.name,
+        degree=degree,
+        degrees=[degree] if "degree" in options else list(ladder),
+        terms=basis.num_terms,
+        fields=list(problem.fields),
+        columns=columns,
+        points=sum(len(block.points) for block in placed),
+        rows=rows,
+        widths=list(widths),
+        network_if_needed="width" not in options,
+        bytes=size * (tables + COPIES_OF_JACOBIAN * rows * columns),
+    )
+
+
+def plan_lines(report: Report) -> list[str]:
+    layers = "-".join(str(width) for width in report["widths"])
+    network = "no network"
+    if layers:
+        needed = " if the polynomial is not enough" if report["network_if_needed"] else ""
+        network = f"network {layers}{needed}"
+    degrees = ", ".join(str(degree) for degree in report["degrees"])
+    unknowns = f"{report['terms']:,} polynomial terms"
+    if len(report["fields"]) > 1:
+        unknowns += f" for each of {', '.join(report['fields'])}"
+    largest = ", until resolved; of the largest:" if len(report["degrees"]) > 1 else ""
+    return [
+        f"problem   {report['problem']}",
+        f"degree    {degrees}{largest}",
+        f"terms     {unknowns}, {network}",
+        f"rows      {report['rows']:,} at {report['points']:,} points",
+        f"memory    about {max(report['bytes'] / 2**20, 1):,.0f} MiB besides Python and JAX",
+        "nothing was solved or written (--dry-run)",
+    ]
+
+
+def list_problems() -> list[Report]:
+    """Name, equation, domain and whether the solution is known, of every named problem."""
+    return [
+        dict(
+            name=name,
+            equation=equation_of(name),
+            domain=shown_domain(problem.domain),
+            fields=list(problem.fields),
+            exact=problem.exact is not None,
+        )
+        for name, problem in ((name, make()) for name, make in PROBLEMS.items())
+    ]
+
+
+def shown_domain(domain: Box) -> str:
+    """x in [0, 1], t in [0, 2]; equal intervals are told once."""
+    intervals: dict[str, list[str]] = {}
+    for name, low, high in zip(domain.names, domain.lower, domain.upper, strict=True):
+        periodic = " periodic" if name in domain.periodic else ""
+        intervals.setdefault(f"in [{low:g}, {high:g}]{periodic}", []).append(name)
+    return "; ".join(f"{', '.join(names)} {where}" for where, names in intervals.items())
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else value

@@ -1,0 +1,346 @@
+"""The command line for equations, and the pictures of solutions."""
+
+import io
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import pann
+from pann import cli, compilation_cache, solution_plots, solve_commands
+from pann.cli import app
+from pann.problems import PROBLEMS
+
+SOURCE = pathlib.Path(__file__).parent.parent / "src"
+GOOD = """
+import jax.numpy as jnp, pann
+line = pann.Box(x=(0, 1))
+problem = pann.Problem.manufactured(line, lambda u: u.xx + u, lambda x: jnp.exp(x), name="mine")
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """The current folder; the configuration of JAX is left alone."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(compilation_cache, "use_compilation_cache", lambda: None)
+    (tmp_path / "mine.py").write_text(GOOD, encoding="utf-8")
+    return tmp_path
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def succeed(*arguments: object) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def check_sentence(result: Result, message: str) -> None:
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("pann: ")
+    assert result.stderr.count("\n") == 1
+    assert re.search(message, result.stderr), result.stderr
+
+
+def test_list_tells_every_problem() -> None:
+    shown = succeed("list")
+    for name in PROBLEMS:
+        assert re.search(rf"^{name} ", shown, re.MULTILINE)
+    assert "x, y in [-1, 1]; solution known" in shown
+    found = [json.loads(line) for line in succeed("list", "--json").splitlines()]
+    assert [problem["name"] for problem in found] == list(PROBLEMS)
+    assert found[-1]["fields"] == ["p", "q"]
+    domain = pann.Box(x=(0, 1), t=(0, 2), y=(0, 1), time="t", periodic="y")
+    assert solve_commands.shown_domain(domain) == ("x in [0, 1]; t in [0, 2]; y in [0, 1] periodic")
+
+
+def test_solve_writes_what_it_tells(folder: pathlib.Path) -> None:
+    printed = succeed("solve", "poisson", "--degree", 12, "--out", "new/one", "--json")
+    assert printed.count("\n") == 1
+    report = json.loads(printed)
+    assert (report["problem"], report["recipe"], report["trial"]) == ("poisson", "default", 0)
+    assert (report["degree"], report["terms"], report["units"]) == (12, 91, 0)
+    assert report["files"] == ["new/one/solution.pann", "new/one/solution.png"]
+    assert "converged" in report["stop"]
+    assert (folder / "new/one/solution.png").read_bytes().startswith(b"\x89PNG")
+    solution = pann.load(folder / "new/one/solution.pann")
+    assert solution.rel_l2 == report["rel_l2"]
+    assert solution(x=1.0, y=1.0) == pytest.approx(solution.model(np.ones((1, 2)))[0])
+
+
+def test_a_file_of_the_user_is_solved_and_shown(folder: pathlib.Path) -> None:
+    shown = succeed("solve", "mine.py", "--degree", 14, "--width", 0, "--plot", "mine.svg")
+    assert shown.startswith("mine: PANN(x: no network; 15 polynomial terms")
+    assert "written: mine.svg" in shown
+    error = float(re.search(r"relative l2 error at random points: (\S+)", shown)[1])
+    assert error < 1e-12
+    assert "<svg" in (folder / "mine.svg").read_text()
+
+
+def test_a_file_may_import_its_neighbor(folder: pathlib.Path) -> None:
+    (folder / "below").mkdir()
+    (folder / "below" / "pann_neighbor.py").write_text(GOOD, encoding="utf-8")
+    (folder / "below" / "my.py").write_text("from pann_neighbor import problem", encoding="utf-8")
+    before = list(sys.path)
+    assert "mine" in succeed("solve", "below/my.py", "--dry-run")
+    assert sys.path == before
+
+
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        ("poisson", ("--degree", 10)),
+        ("poisson", ("--degree", 6, "--points", 100, "--sampling", "uniform")),
+        ("darcy_across", ("--degree", 5)),
+    ],
+)
+def test_a_dry_run_tells_the_sizes_of_the_real_one(name: str, options: tuple[object, ...]) -> None:
+    planned = json.loads(succeed("solve", name, *options, "--dry-run", "--json"))
+    solved = json.loads(succeed("solve", name, *options, "--width", 0, "--json"))
+    for key in ("degree", "terms", "points"):
+        assert planned[key] == solved[key]
+    assert planned["columns"] == solved["terms"] * len(planned["fields"])
+    assert planned["bytes"] > 8 * planned["rows"] * planned["columns"]
+
+
+def test_a_dry_run_writes_nothing(folder: pathlib.Path) -> None:
+    before = set(folder.iterdir())
+    shown = succeed("solve", "poisson", "--dry-run", "--out", "new", "--plot", "p.png")
+    assert "degree    8, 14, 22, 32, 44, until resolved; of the largest:" in shown
+    assert "1,035 polynomial terms, network 24-24 if the polynomial is not enough" in shown
+    assert "nothing was solved or written" in shown
+    assert "network 8-4" in succeed("solve", "poisson", "--dry-run", "--width", "8,4")
+    assert set(folder.iterdir()) == before
+
+
+def test_options_reach_solve(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, object] = {}
+
+    def look(problem: pann.Problem, **options: object) -> None:
+        seen.update(options)
+        raise ValueError("seen")
+
+    monkeypatch.setattr(solve_commands, "solve", look)
+    check_sentence(run("solve", "poisson"), "seen")
+    assert set(seen) == {"report", "seed"}
+    asked = {"--degree": 5, "--width": "8,4", "--depth": 3, "--activation": "sin"}
+    asked |= {"--points": 50, "--sampling": "sobol", "--iterations": 7, "--precision": "float32"}
+    run("solve", "poisson", "--seed", 9, *(part for pair in asked.items() for part in pair))
+    del seen["report"]
+    assert seen == {
+        "degree": 5,
+        "width": (8, 4),
+        "depth": 3,
+        "activation": "sin",
+        "points": 50,
+        "sampling": "sobol",
+        "iterations": 7,
+        "precision": "float32",
+        "seed": 9,
+    }
+
+
+def test_progress_is_for_terminals_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for stream, expected in ((io.StringIO(), ""), (Terminal(), "degree 8: residual 2.50e-01\n")):
+        monkeypatch.setattr(sys, "stderr", stream)
+        with cli._steps() as progress:
+            progress("degree 8", 0.25)
+            progress("network, step 3", 0.125)
+        assert expected in stream.getvalue()
+        assert bool(stream.getvalue()) == bool(expected)
+
+
+# ---- What does not work ----
+
+
+WRONG = {
+    "name": (["poison"], "no problem 'poison' .did you mean poisson"),
+    "no file": (["none.py"], "there is no file 'none.py'; it should define problem"),
+    "degree": (["poisson", "--degree", "-1"], "--degree is a number of at least 0, or auto"),
+    "width": (["poisson", "--width", "8,x"], "one number of at least 1 a layer"),
+    "activation": (["poisson", "--activation", "tan"], "no activation 'tan' .did you mean tanh"),
+    "too rough": (["poisson", "--activation", "relu", "--width", "4"], "order 2"),
+    "sampling": (
+        ["poisson", "--points", "9", "--sampling", "sobl"],
+        "no sampling 'sobl' .did you mean sobol",
+    ),
+    "sampling alone": (["poisson", "--sampling", "sobol"], "--sampling needs --points"),
+    "points": (["poisson", "--points", "50", "--sampling", "gauss"], "use num_points=49"),
+    "precision": (["poisson", "--precision", "float16"], "no precision 'float16'"),
+    "out is a file": (["poisson", "--out", "mine.py"], "'mine.py' is a file"),
+    "no place": (["poisson", "--out", "/proc/new"], "cannot read or write '/proc/new'"),
+    "picture": (["poisson", "--plot", "a.doc"], "a picture ends in .*.png, .*got 'a.doc'"),
+    "picture's folder": (["poisson", "--plot", "no/a.png"], "there is no folder 'no'"),
+}
+
+
+@pytest.mark.parametrize("arguments, message", WRONG.values(), ids=WRONG)
+def test_a_wrong_command_is_one_sentence(
+    arguments: list[str], message: str, folder: pathlib.Path
+) -> None:
+    before = set(folder.iterdir())
+    check_sentence(run("solve", *arguments), message)
+    assert set(folder.iterdir()) == before
+
+
+WRONG_FILES = {
+    "syntax": ("x = 1\nproblem = (\n", "line 2 of 'wrong.py': SyntaxError: '\\(' was never"),
+    "name": ("\n\nproblem = nothing\n", "line 3 of 'wrong.py': NameError: name 'nothing'"),
+    "nothing": ("x = 1\n", "'wrong.py' defines no problem; write problem = pann.Problem"),
+    "another thing": ("problem = 3\n", "'wrong.py' has a problem that is a int"),
+    "box": ("import pann\npann.Box(x=(1, 0))", "line 2 of 'wrong.py': ValueError: axis 'x'"),
+    "exit": ("import sys\nsys.exit()", "line 2 of 'wrong.py': SystemExit\n"),
+    "residual": (
+        GOOD + "def residual(u, x):\n    return u.xx + missing\n"
+        "problem = pann.Problem(line, residual, [pann.Dirichlet(line.boundary, 0.0)])",
+        "line 6 of 'wrong.py': NameError: name 'missing'",
+    ),
+    "value": (
+        GOOD + "def value(x):\n    return [][2]\n"
+        "problem = pann.Problem(line, lambda u: u.xx, [pann.Dirichlet(line.boundary, value)])",
+        "line 6 of 'wrong.py': IndexError: list index",
+    ),
+    "no conditions": (GOOD + "problem = pann.Problem(line, lambda u: u.xx)", "has no conditions"),
+}
+
+
+@pytest.mark.parametrize("text, message", WRONG_FILES.values(), ids=WRONG_FILES)
+def test_an_error_in_the_file_is_one_sentence_with_its_line(
+    text: str, message: str, folder: pathlib.Path
+) -> None:
+    (folder / "wrong.py").write_text(text, encoding="utf-8")
+    check_sentence(run("solve", "wrong.py", "--degree", 4, "--width", 0), message)
+
+
+def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("bug")
+
+    monkeypatch.setattr(solve_commands, "solve", fail)
+    for name in ("poisson", "mine.py"):
+        assert isinstance(run("solve", name).exception, RuntimeError)
+
+
+# ---- Real processes ----
+
+
+def in_shell(cache: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OPENBLAS_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "pann", *arguments],
+        env=environment | {"PANN_CACHE": str(cache)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.mark.slow
+def test_a_process_keeps_its_programs_on_disk(folder: pathlib.Path) -> None:
+    arguments = ("solve", "mine.py", "--degree", "6", "--width", "0", "--json")
+    first = in_shell(folder / "cache", *arguments)
+    assert (first.returncode, first.stderr) == (0, "")
+    kept = {path.name for path in (folder / "cache" / "xla").iterdir()}
+    assert len(kept) > 5
+    second = in_shell(folder / "cache", *arguments)
+    assert {path.name for path in (folder / "cache" / "xla").iterdir()} == kept
+    results = [json.loads(done.stdout) for done in (first, second)]
+    assert results[0]["rel_l2"] == results[1]["rel_l2"]
+
+
+def test_a_cache_that_cannot_be_written_does_no_harm(
+    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setenv("PANN_CACHE", str(folder / "mine.py"))
+    assert compilation_cache.use_compilation_cache() is None
+
+
+# ---- Pictures ----
+
+
+def titles(figure: object) -> list[str]:
+    return [panel.get_title() for panel in figure.axes if panel.get_title()]
+
+
+def solved(domain: pann.Box, exact: object, **options: object) -> pann.Solution:
+    laplacian = lambda u: sum((u.d(**{name: 2}) for name in domain.names), 0.0)
+    problem = pann.Problem.manufactured(domain, laplacian, exact)
+    return pann.solve(problem, **{"degree": 4, "width": 0} | options)
+
+
+def test_a_line_shows_solution_and_error(folder: pathlib.Path) -> None:
+    solution = solved(pann.Box(x=(0, 2)), lambda x: jnp.exp(x))
+    figure = solution.plot(folder / "line.png")
+    assert titles(figure) == ["solution", "|error|", "convergence"]
+    assert (folder / "line.png").read_bytes().startswith(b"\x89PNG")
+    assert figure.axes[0].get_xlabel() == "x"
+    curves = {line.get_label(): line.get_ydata() for line in figure.axes[0].lines}
+    np.testing.assert_allclose(curves["exact"], np.exp(np.linspace(0, 2, 801)))
+    np.testing.assert_allclose(curves["solution"], curves["exact"], atol=0.05)
+
+
+def test_a_map_has_the_first_axis_across_and_its_values(folder: pathlib.Path) -> None:
+    solution = solved(pann.Box(x=(-1, 1), y=(0, 1)), lambda x, y: x + 3 * y)
+    figure = solution.plot()
+    (image,) = figure.axes[0].images
+    assert image.get_extent() == [-1, 1, 0, 1]
+    values = np.asarray(image.get_array())
+    corners = values[0, 0], values[0, -1], values[-1, 0], values[-1, -1]
+    np.testing.assert_allclose(corners, [-1, 1, 2, 4], atol=1e-10)
+    assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("x", "y")
+    # Without its problem a solution has no error to show.
+    solution.save(folder / "map.pann")
+    assert "|error|" not in titles(pann.load(folder / "map.pann").plot())
+
+
+def test_beyond_two_dimensions_the_middle_is_cut() -> None:
+    solution = solved(pann.Box(x=(0, 1), y=(0, 1), z=(0, 4)), lambda x, y, z: x * y + z, degree=2)
+    figure = solution.plot()
+    assert "slice at z = 2" in figure.get_suptitle()
+    values = np.asarray(figure.axes[0].images[0].get_array())
+    np.testing.assert_allclose([values[0, 0], values[-1, -1]], [2, 3], atol=1e-10)
+
+
+def test_each_field_has_its_row_and_a_network_its_half() -> None:
+    across = pann.solve(pann.problems.darcy_across(), degree=4, width=0)
+    assert titles(across.plot()) == [
+        "p: solution",
+        "p: |error|",
+        "q: solution",
+        "q: |error|",
+        "convergence",
+    ]
+    layer = solved(
+        pann.Box(x=(-1, 1)), lambda x: jnp.tanh(20 * x), degree=6, width=6, depth=1, points=200
+    )
+    assert layer.model.num_units == 6
+    curves = {line.get_label(): line.get_ydata() for line in layer.plot().axes[0].lines}
+    assert list(curves) == ["exact", "solution", "polynomial half", "network half"]
+    np.testing.assert_allclose(
+        curves["polynomial half"] + curves["network half"], curves["solution"], atol=1e-12
+    )
+
+
+def test_extreme_values_leave_the_rest_its_color() -> None:
+    values = np.sin(np.linspace(0, 30, 1000))
+    values[0] = 1000.0
+    colors, extend = solution_plots._colors(values, is_error=False)
+    assert (colors["vmax"], extend) == (pytest.approx(1.0, rel=1e-3), "both")
+    colors, extend = solution_plots._colors(np.full(10, 3.0) + 1e-15, is_error=False)
+    assert colors["vmax"] - colors["vmin"] > 1e-6
