@@ -1,4 +1,4 @@
-"""The stationary Allen-Cahn equation: cubic, with a solution of several waves (paper, 4.6)."""
+"""The stationary Allen-Cahn equation: cubic, with a solution of several waves."""
 
 from typing import Any
 

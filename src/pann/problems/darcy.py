@@ -18,7 +18,7 @@ def darcy() -> Problem:
     """-div(kappa grad p) = 0, kappa = 16, 6, 1, 10, 2 in five strips along the flow, p = 1 - y.
 
     The flux kappa dp/dn is given on the boundary, where it jumps from strip to strip, and p in one
-    corner (paper, section 4.7). p is smooth, and p_x = 0 where kappa jumps: the equation holds
+    corner. p is smooth, and p_x = 0 where kappa jumps: the equation holds
     point by point as kappa lap p = 0, with nothing lost at the interfaces.
     """
     square = Box(x=(0, 1), y=(0, 1))

@@ -1,4 +1,4 @@
-"""Poisson's equation with a polynomial solution (paper, section 4.5)."""
+"""Poisson's equation with a polynomial solution (one of the paper's problems)."""
 
 from typing import Any
 
