@@ -19,7 +19,7 @@ from pann.network import MLP, activation_named
 from pann.network.taylor import Order, feature_derivatives
 
 STEPS, ROUNDS = 20, 3
-CPU_POINTS = 4096  # more of them change no ratio
+CPU_POINTS = 4096  # two cores take minutes for more
 Fields = dict[Order, jax.Array]
 Head = tuple[MLP, jax.Array]
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from pann import points, targets
+from pann import points, problems, targets
 from pann.basis import Basis, make_basis
 from pann.domain import Box
 from pann.files import FileError
@@ -83,6 +83,7 @@ __all__ = [
     "load",
     "make_basis",
     "points",
+    "problems",
     "relative_l2",
     "solve",
     "targets",

@@ -43,6 +43,10 @@ NUM_FRESH = 2_000
 # A network is tried where the relative residual at fresh points is above this.
 UNRESOLVED = 1e-6
 DEFAULT_WIDTH = 24
+# Beside a network the polynomial has at most so many coefficients: each step factorizes them.
+MAX_COLUMNS = 400
+# With fewer points than this the network fits them and nothing between them.
+POINTS_A_PARAMETER = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,8 +60,10 @@ class _Setup:
     seed: int
     report: Callable[[str, float], None]
 
-    def placed(self, basis: Basis) -> list[Placed]:
-        domain, per_axis = self.problem.domain, max(basis.num_functions) + 3
+    def placed(self, basis: Basis, at_least: int = 0) -> list[Placed]:
+        """Points that fit the basis, and at least so many inside unless the user chose them."""
+        domain = self.problem.domain
+        per_axis = max(max(basis.num_functions) + 3, math.ceil(at_least ** (1 / domain.dimension)))
         if isinstance(self.points, Points):
             inside = self.points.coordinates
         elif self.points is not None:
@@ -72,9 +78,10 @@ class _Setup:
         ]
         return [place_inside(self.problem, inside, self.orders), *conditions]
 
-    def blocks(self, basis: Basis, precision: str) -> tuple[Block, ...]:
+    def blocks(self, basis: Basis, precision: str, at_least: int = 0) -> tuple[Block, ...]:
         return tuple(
-            make_block(placed, self.problem, basis, precision) for placed in self.placed(basis)
+            make_block(placed, self.problem, basis, precision)
+            for placed in self.placed(basis, at_least)
         )
 
     def fresh(self, basis: Basis) -> Block:
@@ -125,15 +132,18 @@ def solve(
         rungs = LADDERS.get(problem.domain.dimension, HIGH_DIMENSIONAL)
         ladder = [make_basis(problem.domain, rung) for rung in rungs]
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
-        solution = None
+        solution = small = None
         for rung in ladder:
             solution = _on_basis(setup, rung, precision, start_from, begin)
             report(f"degree {solution.report.degree}", solution.residual)
+            if small is None or rung.num_terms * len(problem.fields) <= MAX_COLUMNS:
+                small = solution
             # From a poor start Newton's method may end in another solution of the equation.
             start_from = solution if solution.residual < 1e-3 else None
             if solution.residual <= RESOLVED:
                 break
         assert solution is not None
+        assert small is not None
         if widths and (width is not None or solution.residual > UNRESOLVED):
             architecture = Architecture(
                 widths=widths,
@@ -144,8 +154,17 @@ def solve(
                 bias=False,
                 precision=precision,
             )
-            solution = _with_network(setup, solution, architecture, iterations, begin)
+            both = _with_network(setup, small, architecture, iterations, begin)
+            solution = both if both.residual < solution.residual else _tried(solution, begin)
     return solution
+
+
+def _tried(solution: Solution, begin: float) -> Solution:
+    """The solution without the network, with a word on it."""
+    stop = f"{solution.report.stop}; a network was tried and did not lower the residual"
+    seconds = time.perf_counter() - begin
+    report = dataclasses.replace(solution.report, stop=stop, seconds=seconds)
+    return dataclasses.replace(solution, report=report)
 
 
 def _check_smoothness(orders: tuple[Order, ...], activation: Activation, is_used: bool) -> None:
@@ -163,7 +182,11 @@ def _with_network(
 ) -> Solution:
     """Features where the residual is large, trained with the polynomial; kept if that helps."""
     problem, basis, precision = setup.problem, before.model.basis, architecture.precision
-    blocks, fresh = setup.blocks(basis, precision), setup.fresh(basis)
+    num_parameters = architecture.num_network_parameters(
+        problem.domain.dimension, len(problem.fields)
+    )
+    blocks = setup.blocks(basis, precision, at_least=POINTS_A_PARAMETER * num_parameters)
+    fresh = setup.fresh(basis)
     unknowns = Unknowns(
         before.model.parameters.b,
         {name: jnp.asarray(value, precision) for name, value in before.parameters.items()},
@@ -178,12 +201,6 @@ def _with_network(
         iterations=iterations,
         report=lambda step, value: setup.report(f"network, step {step}", value),
     )
-    (background,) = backgrounds((fresh,), trained, problem.domain)
-    residual = relative_residual(fresh, solved, background)
-    if residual >= before.residual:
-        stop = f"{before.report.stop}; a network was tried and did not lower the residual"
-        report = dataclasses.replace(before.report, stop=stop, seconds=time.perf_counter() - begin)
-        return dataclasses.replace(before, report=report)
     whole = dataclasses.replace(
         trained,
         b=solved.b,
@@ -191,6 +208,8 @@ def _with_network(
         overlap=jnp.zeros_like(solved.b),
     )
     model = dataclasses.replace(before.model, parameters=whole)
+    (background,) = backgrounds((fresh,), trained, problem.domain)
+    residual = relative_residual(fresh, solved, model, background)
     how = f"{before.report.how}, then Levenberg-Marquardt on both, {len(outcome.fresh) - 1} steps"
     report = dataclasses.replace(
         before.report,
@@ -253,7 +272,7 @@ def _on_basis(
             how=f"Gauss-Newton on the polynomial, {len(outcome.sums) - 1} steps",
             degree=int(np.max(basis.degrees, initial=0)),
             num_points=sum(len(block.weights) for block in blocks),
-            residual=relative_residual(setup.fresh(basis), unknowns),
+            residual=relative_residual(setup.fresh(basis), unknowns, model),
             rel_l2=relative_error(problem, model),
             stop=outcome.reason,
             seconds=time.perf_counter() - begin,
@@ -292,12 +311,22 @@ def _model(domain: Box, basis: Basis, unknowns: Unknowns, precision: str) -> PAN
     return PANN(domain, basis, parameters, precision, None if num_fields == 1 else num_fields)
 
 
-def relative_residual(block: Block, unknowns: Unknowns, background: Any = None) -> float:
-    """The residual's root mean square over that of the equation's terms, at the block's points."""
+def relative_residual(
+    block: Block, unknowns: Unknowns, model: PANN, background: Any = None
+) -> float:
+    """The residual's root mean square over the size of the equation's terms, at the block's points.
+
+    A derivative counts at least as much as u over the widths of the domain: where all terms vanish,
+    as for a linear solution of Laplace's equation, only rounding would be left to compare with.
+    """
     channels = channels_of(block, unknowns.b.astype(block.x.dtype), background)
     parameters = {name: value.astype(block.x.dtype) for name, value in unknowns.parameters.items()}
     residual, slopes = block.linearize(channels, parameters)
-    terms = jnp.einsum("opf,ofpr->ofpr", channels, slopes)
+    values = model(np.asarray(block.coordinates)).reshape(len(block.x), -1)
+    sizes = np.sqrt(np.mean(values**2, axis=0))
+    scales = [np.prod((2 / model.domain.widths) ** np.asarray(order)) for order in block.orders]
+    floor = jnp.asarray(np.outer(scales, sizes))[:, None, :]
+    terms = jnp.einsum("opf,ofpr->ofpr", jnp.maximum(jnp.abs(channels), floor), slopes)
     zero = block.residual(jnp.zeros_like(channels), parameters)
     size = math.sqrt(float(jnp.sum(terms**2) + jnp.sum(zero**2)))
     return float(jnp.linalg.norm(residual)) / (size or 1.0)

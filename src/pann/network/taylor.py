@@ -109,7 +109,7 @@ def lower_set(orders: Iterable[Order]) -> tuple[Order, ...]:
 
 @functools.cache
 def partitions(order: Order) -> tuple[tuple[int, tuple[Order, ...]], ...]:
-    """The terms of Faa di Bruno's formula: (3, ((2,), (1,))) stands for 3 f''(z) z_xx z_x."""
+    """The terms of Faa di Bruno's formula: (3, ((1,), (2,))) stands for 3 f''(z) z_xx z_x."""
     single = tuple(axis for axis, count in enumerate(order) for _ in range(count))
     counts = Counter(
         tuple(sorted(tuple(block.count(axis) for axis in range(len(order))) for block in blocks))
