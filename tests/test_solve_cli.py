@@ -344,3 +344,14 @@ def test_extreme_values_leave_the_rest_its_color() -> None:
     assert (colors["vmax"], extend) == (pytest.approx(1.0, rel=1e-3), "both")
     colors, extend = solution_plots._colors(np.full(10, 3.0) + 1e-15, is_error=False)
     assert colors["vmax"] - colors["vmin"] > 1e-6
+
+
+def test_info_tells_what_a_solution_is_and_predict_refuses_it(folder):
+    succeed("solve", "mine.py", "--degree", 8, "--width", 0, "--out", "here")
+    assert "the solution of an equation" in succeed("info", "here/solution.pann")
+    told = json.loads(succeed("info", "here/solution.pann", "--json"))
+    assert told["kind"] == "solution"
+    assert told["axes"] == {"x": [0.0, 1.0]}
+    (folder / "new.csv").write_text("x\n1\n2\n", encoding="utf-8")
+    result = run("predict", "here/solution.pann", "new.csv")
+    check_sentence(result, "holds the solution of an equation, not a model of a table")

@@ -299,13 +299,17 @@ def predict(
 
 @app.command()
 def info(
-    model: Annotated[pathlib.Path, typer.Argument(help="A .pann file that `pann fit` wrote.")],
+    model: Annotated[pathlib.Path, typer.Argument(help="A .pann file of `pann fit` or `solve`.")],
     as_json: Json = False,
 ) -> None:
-    """Tell what a .pann file holds: features, how it was trained, its error, leading terms."""
+    """Tell what a .pann file holds: what it was made from and how, its error, leading terms."""
     with _plainly():
-        from pann import table_commands
+        from pann import solve_commands, table_commands
 
+        solution = solve_commands.describe_file(model)
+        if solution is not None:
+            _show(solution, solution["text"].splitlines(), as_json=as_json)
+            return
         report = table_commands.describe_file(model)
         _show(report, table_reports.info_lines(report), as_json=as_json)
 

@@ -13,6 +13,7 @@ from typing import Any
 from pann.architecture import check_widths
 from pann.basis import make_basis
 from pann.domain import Box
+from pann.loading import load
 from pann.pde import Problem
 from pann.pde.placing import place_conditions, place_inside
 from pann.points import gauss_grid, sample
@@ -193,3 +194,28 @@ def shown_domain(domain: Box) -> str:
 
 def _finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else value
+
+
+def describe_file(path: pathlib.Path) -> Report | None:
+    """What a file with a solution says of itself; None for files that hold something else."""
+    loaded = load(path)
+    if not isinstance(loaded, Solution):
+        return None
+    domain = loaded.model.domain
+    return {
+        "command": "info",
+        "file": str(path),
+        "kind": "solution",
+        "fields": list(loaded.fields),
+        "axes": {
+            name: [low, high]
+            for name, low, high in zip(domain.names, domain.lower, domain.upper, strict=True)
+        },
+        "parameters": dict(loaded.parameters),
+        "terms": loaded.model.num_terms,
+        "units": loaded.model.num_units,
+        "degree": loaded.report.degree,
+        "rel_l2": loaded.rel_l2,
+        "residual": loaded.residual,
+        "text": f"{path}: the solution of an equation\n{loaded}",
+    }

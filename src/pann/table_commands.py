@@ -24,6 +24,7 @@ from pann.files import FileError
 from pann.loading import load
 from pann.model import Term
 from pann.scaling import scale_targets
+from pann.solution import Solution
 from pann.tabular import SECOND_ORDER_OPERATIONS
 from pann.training import Sizes, default_recipe
 
@@ -309,9 +310,10 @@ def target_names(regressor: PANNRegressor) -> list[str]:
 def load_regressor(path: pathlib.Path) -> PANNRegressor:
     loaded = load(path)
     if not isinstance(loaded, PANNRegressor):
-        raise FileError(
-            f"'{path}' holds a model of points, not of a table; use it in Python with pann.load"
-        )
+        what = "a model of points, not of a table"
+        if isinstance(loaded, Solution):
+            what = "the solution of an equation, not a model of a table"
+        raise FileError(f"'{path}' holds {what}; use it in Python with pann.load")
     return loaded
 
 
