@@ -66,7 +66,9 @@ def test_list_tells_every_problem() -> None:
 
 
 def test_solve_writes_what_it_tells(folder: pathlib.Path) -> None:
-    printed = succeed("solve", "poisson", "--degree", 12, "--out", "new/one", "--json")
+    printed = succeed(
+        "solve", "poisson", "--degree", 12, "--width", 0, "--out", "new/one", "--json"
+    )
     assert printed.count("\n") == 1
     report = json.loads(printed)
     assert (report["problem"], report["recipe"], report["trial"]) == ("poisson", "default", 0)
