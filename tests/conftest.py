@@ -1,8 +1,10 @@
 """Keep the tests away from the user's cache and from any display."""
 
+import gc
 import os
 from collections.abc import Iterator
 
+import equinox as eqx
 import jax
 import pytest
 from threadpoolctl import threadpool_limits
@@ -28,3 +30,12 @@ def temporary_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PANN_CACHE", str(tmp_path_factory.mktemp("pann-cache")))
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_programs_are_released() -> Iterator[None]:
+    """Each compiled program holds memory maps; thousands in one process end in a crash of XLA."""
+    yield
+    eqx.clear_caches()
+    jax.clear_caches()
+    gc.collect()
