@@ -16,10 +16,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
+import scipy  # its parts, of which some take half a second, are loaded when first used
 from jaxtyping import Bool, Float
-from scipy.spatial import Delaunay, cKDTree
 from scipy.special import roots_legendre
-from scipy.stats import qmc
 
 from pann.domain import Box
 
@@ -118,7 +117,7 @@ def uniform(domain: Box, num_points: int, seed: int = 0) -> Points:
 def sobol(domain: Box, num_points: int, seed: int = 0) -> Points:
     """The first points of a scrambled Sobol sequence, best where their number is a power of two."""
     num_points = _count("num_points", num_points)
-    sequence = qmc.Sobol(domain.dimension, scramble=True, rng=_generator(seed))
+    sequence = scipy.stats.qmc.Sobol(domain.dimension, scramble=True, rng=_generator(seed))
     # Drawn as a power of two and cut: the same points as a direct draw, without SciPy's warning.
     unit = sequence.random_base2((num_points - 1).bit_length())[:num_points]
     return Points(_place(domain, unit))
@@ -220,14 +219,14 @@ def _poisson_disk(
     while landed > 0.01 * num_points and len(points) < num_points:
         darts = generator.random((num_points, dimension))
         if len(points) > 0:
-            nearest, _ = cKDTree(points).query(darts, distance_upper_bound=distance)
+            nearest, _ = scipy.spatial.cKDTree(points).query(darts, distance_upper_bound=distance)
             darts = darts[np.isinf(nearest)]
         darts = darts[_keep_apart(darts, distance)][: num_points - len(points)]
         landed = len(darts)
         points = np.concatenate([points, darts])
     while len(points) < num_points:
         centers = _hole_centers(points, margin=2.0 * packing)
-        sizes, _ = cKDTree(points).query(centers)
+        sizes, _ = scipy.spatial.cKDTree(points).query(centers)
         distance = min(distance, sizes.max())
         # Largest first: where holes overlap, the first in line is filled.
         order = np.argsort(-sizes, kind="stable")
@@ -250,7 +249,8 @@ def _keep_apart(
     candidates: Float[np.ndarray, "candidates d"], distance: float
 ) -> Bool[np.ndarray, " candidates"]:
     """Which candidates stay if they are taken in order, each if none taken before is too close."""
-    pairs = np.sort(cKDTree(candidates).query_pairs(distance, output_type="ndarray"), axis=1)
+    tree = scipy.spatial.cKDTree(candidates)
+    pairs = np.sort(tree.query_pairs(distance, output_type="ndarray"), axis=1)
     stays = np.ones(len(candidates), bool)
     # All that have no rival in front of them are taken at once and their rivals dropped. The pairs
     # left are a smaller problem of the same kind: a few passes replace the loop over candidates.
@@ -278,7 +278,7 @@ def _hole_centers(
         left[:, axis] *= -1.0
         right[:, axis] = 2.0 - right[:, axis]
         mirrored = np.concatenate([mirrored, left, right])
-    triangulation = Delaunay(mirrored)
+    triangulation = scipy.spatial.Delaunay(mirrored)
     # Qhull lifts the points to z = scale |x|^2; a facet there with the normal (n, n_z) is a simplex
     # with the circumcenter -n / (2 scale n_z), with no linear systems that flat simplices break.
     normals, heights = np.split(triangulation.equations[:, :-1], [dimension], axis=1)
