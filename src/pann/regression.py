@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from pann.architecture import Architecture, check_widths
 from pann.basis import Basis, make_basis, orthonormal_scales
+from pann.basis.memory import require_memory
 from pann.domain import Box
 from pann.loss import Loss, Rows
 from pann.model import PANN, Parameters
@@ -153,12 +154,13 @@ def fit(
         stages, why = recipe_named(recipe, sizes)
         _check_enough_points(basis, len(train), may_be_fewer=paper and loss.constraint != "exact")
         make_rows = functools.partial(_rows, samples, basis, precision=precision, pad=pad)
+        train_rows = make_rows(train)
         key, init_key = jax.random.split(jax.random.key(seed))
         scales = None
         if preconditioner or (preconditioner is None and paper):
             scales = jnp.asarray(orthonormal_scales(basis), precision)
         task = Task(
-            rows=make_rows(train),
+            rows=train_rows,
             held_out=make_rows(validation) if len(validation) else None,
             loss=loss,
             key=key,
@@ -198,6 +200,11 @@ def _rows(samples: Samples, basis: Basis, chosen: np.ndarray, *, precision: str,
     if pad:
         chosen = np.resize(chosen, padded_size(count))
     coordinates = samples.coordinates[chosen]
+    require_memory(
+        np.dtype(precision).itemsize * len(chosen) * basis.num_terms,
+        f"a table of {len(chosen):,} points and {basis.num_terms:,} terms",
+        "lower the degree, use index_set='hyperbolic_cross', or give fewer points",
+    )
     # In blocks: the table is never held in a wider format than asked for.
     table = np.empty((len(chosen), basis.num_terms), precision)
     for rows, block in basis.table_blocks(coordinates):
