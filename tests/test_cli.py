@@ -480,8 +480,8 @@ def test_a_process_fails_with_one_line(folder: pathlib.Path) -> None:
 
 def test_a_bug_in_a_process_shows_its_traceback(folder: pathlib.Path) -> None:
     script = (
-        "from pann import cli, table_commands\n"
-        "table_commands.describe_file = lambda path: 1 / 0\n"
+        "from pann import cli, solve_commands\n"
+        "solve_commands.describe_file = lambda path: 1 / 0\n"
         "cli.app(['info', 'x.pann'])"
     )
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}

@@ -318,11 +318,16 @@ def test_random_fourier_frequencies_have_their_scale():
     assert stats.kstest(np.ravel(frequencies) / 3, "norm").pvalue > 1e-4
 
 
+@pytest.mark.parametrize("rectified", [False, True])
 @pytest.mark.parametrize("dtype", PRECISIONS)
-def test_the_periodic_embedding_matches_a_loop_over_features(dtype):
+def test_the_periodic_embedding_matches_a_loop_over_features(dtype, rectified):
     normal = lambda *shape: jnp.asarray(GENERATOR.normal(size=shape), dtype)
     embedding = build(
-        PeriodicEmbedding, frequencies=normal(3, 5), weights=normal(3, 4, 10), biases=normal(3, 4)
+        PeriodicEmbedding,
+        frequencies=normal(3, 5),
+        weights=normal(3, 4, 10),
+        biases=normal(3, 4),
+        rectified=rectified,
     )
     x = GENERATOR.uniform(-1, 1, 3).astype(dtype)
     expected = list(x)
@@ -333,7 +338,8 @@ def test_the_periodic_embedding_matches_a_loop_over_features(dtype):
             np.asarray(embedding.weights)[feature],
             np.asarray(embedding.biases)[feature],
         )
-        expected += list(matrix @ waves + shift)
+        mapped = matrix @ waves + shift
+        expected += list(np.maximum(mapped, 0) if rectified else mapped)
     actual = eqx.filter_jit(embedding)(jnp.asarray(x))
     assert actual.dtype == dtype
     assert actual.shape == (embedding.num_outputs,) == (15,)
