@@ -378,7 +378,8 @@ def test_the_networks_jacobian_is_that_of_automatic_differentiation():
     from pann.model import trainable
     from pann.network import activation_named
     from pann.pde.evaluation import network_channels
-    from pann.pde.levenberg import _network_jacobian, _network_only, _State
+    from pann.pde.levenberg import _network_jacobian, _State
+    from pann.training.gauss_newton import network_only
 
     problem, basis = system_problem(), make_basis(SQUARE, 3)
     blocks = blocks_of(problem, basis, pann.points.uniform(SQUARE, 12).coordinates)
@@ -386,7 +387,7 @@ def test_the_networks_jacobian_is_that_of_automatic_differentiation():
     parameters = architecture.start(2, 0, 2, key=jax.random.key(0))
     unknowns = start(basis.num_terms, 2, problem.parameters, "float64")
     unknowns = dataclasses.replace(unknowns, b=jnp.asarray(RNG.normal(size=unknowns.b.shape)))
-    moving, fixed = eqx.partition(_network_only(parameters), trainable(parameters))
+    moving, fixed = eqx.partition(network_only(parameters), trainable(parameters))
     flat, unravel = ravel_pytree(moving)
     for block in blocks:
 

@@ -21,9 +21,7 @@ from pann.model import Parameters, trainable
 from pann.pde.blocks import Block
 from pann.pde.evaluation import network_channels
 from pann.pde.newton import Unknowns, residual_and_jacobian
-
-LENGTH_FLOOR = 0.1
-MAX_TRIES = 10
+from pann.training.gauss_newton import LENGTH_FLOOR, MAX_TRIES, network_only
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,7 +150,7 @@ def _propose(state: _State, system: tuple[Array, ...], damping: Float[Array, ""]
     damped = normal + (damping + floor) * jnp.eye(len(gradient), dtype=normal.dtype)
     step = jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(damped), gradient) / lengths
     moving, fixed = eqx.partition(state.parameters, trainable(state.parameters))
-    flat, unravel = ravel_pytree(_network_only(moving))
+    flat, unravel = ravel_pytree(network_only(moving))
     moved = eqx.tree_at(lambda p: p.b, unravel(flat - step), moving.b)
     linear = jax.scipy.linalg.solve_triangular(r, right - overlap @ step) / lengths_b
     unknowns = state.unknowns
@@ -163,17 +161,13 @@ def _propose(state: _State, system: tuple[Array, ...], damping: Float[Array, ""]
     return _State(eqx.combine(moved, fixed), Unknowns(b, values))
 
 
-def _network_only(parameters: Parameters) -> Parameters:
-    return eqx.tree_at(lambda p: p.b, parameters, replace_fn=lambda b: b[:0])
-
-
 def _network_jacobian(
     block: Block, channels: Array, state: _State, domain: Box
 ) -> Float[Array, "rows parameters"]:
     """d residual / d network: at each point the slopes times the channels' derivatives."""
     total = block.polynomial_channels(state.unknowns.b) + channels
     _, slopes = block.linearize(total, state.unknowns.parameters)
-    moving, fixed = eqx.partition(_network_only(state.parameters), trainable(state.parameters))
+    moving, fixed = eqx.partition(network_only(state.parameters), trainable(state.parameters))
 
     def combined(moving: Parameters, x: Array, minus: Array | None, slope: Array) -> Array:
         whole = eqx.combine(moving, fixed)

@@ -125,7 +125,7 @@ class _Problem(eqx.Module):
 
     def jacobian(self, parameters: Parameters) -> Float[Array, "rows parameters"]:
         """W du/dtheta at every point, projected; rows are points times outputs."""
-        moving, fixed = eqx.partition(_network_only(parameters), trainable(parameters))
+        moving, fixed = eqx.partition(network_only(parameters), trainable(parameters))
 
         def output(moving: Parameters, x: Float[Array, " d"]) -> Float[Array, " outputs"]:
             whole = eqx.combine(moving, fixed)
@@ -141,7 +141,7 @@ class _Problem(eqx.Module):
         return jacobian.reshape(points * outputs, count)
 
 
-def _network_only(parameters: Parameters) -> Parameters:
+def network_only(parameters: Parameters) -> Parameters:
     """The parameters with no polynomial terms: what the damped step moves."""
     return eqx.tree_at(lambda p: p.b, parameters, replace_fn=lambda b: b[:0])
 
@@ -162,7 +162,7 @@ def _step(
     normal = scaled @ scaled.T if in_residual_space else scaled.T @ scaled
     floor = 10 * jnp.finfo(normal.dtype).eps
     moving, fixed = eqx.partition(state.parameters, trainable(state.parameters))
-    flat, unravel = ravel_pytree(_network_only(moving))
+    flat, unravel = ravel_pytree(network_only(moving))
 
     def attempt(carry: tuple) -> tuple:
         _, damping, _, _, tries = carry
