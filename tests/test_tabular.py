@@ -46,7 +46,16 @@ def test_gaps_in_the_degrees_are_overcome():
 def test_the_terms_are_bounded_by_the_rows(num_rows, num_columns):
     rows = RNG.uniform(-1, 1, (num_rows, num_columns))
     basis, _ = basis_for(rows, rows[:, 0] ** 2)
-    assert 1 <= len(basis) <= max(num_rows / 3, 1)
+    assert 1 <= len(basis) <= max(num_rows / 3, num_columns + 1)
+
+
+def test_more_columns_than_rows_get_a_penalized_plane():
+    rows, test = (RNG.normal(size=(count, 80)) for count in (60, 500))
+    slopes = np.linspace(1, 0, 80) ** 4
+    table_fit = fitted(rows, rows @ slopes)
+    assert table_fit.degree == 1
+    error = np.std(table_fit(test)[0, :, 0] - test @ slopes)
+    assert error < 0.7 * np.std(test @ slopes)
 
 
 def test_memory_bounds_the_basis_and_a_degree_beyond_it_is_refused_with_one_that_fits():

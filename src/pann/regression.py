@@ -22,6 +22,7 @@ from pann.samples import Samples, check_samples
 from pann.training import (
     Outcome,
     Recipe,
+    Ridge,
     Sizes,
     Task,
     recipe_named,
@@ -152,7 +153,10 @@ def fit(
             precision=precision,
         )
         stages, why = recipe_named(recipe, sizes)
-        _check_enough_points(basis, len(train), may_be_fewer=paper and loss.constraint != "exact")
+        penalized = any(isinstance(stage, Ridge) for stage in stages)
+        _check_enough_points(
+            basis, len(train), may_be_fewer=penalized or (paper and loss.constraint != "exact")
+        )
         make_rows = functools.partial(_rows, samples, basis, precision=precision, pad=pad)
         train_rows = make_rows(train)
         key, init_key = jax.random.split(jax.random.key(seed))
