@@ -7,6 +7,7 @@ CPU that would take a day, and the steps are by minibatch. Beside the estimator 
 best figure.
 """
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -104,7 +105,7 @@ def rows(part: str = "all") -> Iterator[Row]:
         )
         yield _estimator("PANNRegressor, 8 trials of width 256", ensemble, data)
     if part in ("all", "paper"):
-        yield from _paper(data)
+        yield from (setting.row(data) for setting in paper_settings())
 
 
 def _estimator(name: str, model: PANNRegressor, data: list[Fold]) -> Row:
@@ -119,30 +120,44 @@ def _estimator(name: str, model: PANNRegressor, data: list[Fold]) -> Row:
     return _row(name, ", ".join(dict.fromkeys(ways)), measured, PAPER_BEST)
 
 
-def _paper(data: list[Fold]) -> Iterator[Row]:
-    for activation, published in DNN_PUBLISHED.items():
-        measured = measure(_fitter(baselines.dnn, activation=activation), data)
-        yield _row("DNN", activation, measured, published)
+class Setting(NamedTuple):
+    """One row of the paper's experiment."""
+
+    name: str
+    activation: str
+    published: float | str
+    fitter: Callable[[Fold], Callable]
+
+    def row(self, data: list[Fold]) -> Row:
+        return _row(self.name, self.activation, measure(self.fitter, data), self.published)
+
+
+def paper_settings() -> list[Setting]:
+    """The paper's table, with the constraints `none`, `l1` and `exact` beside its eight."""
+    settings = [
+        Setting("DNN", activation, published, _fitter(baselines.dnn, activation=activation))
+        for activation, published in DNN_PUBLISHED.items()
+    ]
     for degree, published in PL_DEGREES.items():
         fitter = _fitter(
             baselines.polynomial_by_gradient, degree=degree, prune=True, preconditioner=True
         )
-        yield _row(f"PL, degree {degree}, K", "", measure(fitter, data), published)
-    for constraint in CONSTRAINT_NAMES:
-        for activation in ("relu", "tanh"):
-            for with_k in (False, True):
-                fitter = _fitter(
-                    fit,
-                    constraint=constraint,
-                    activation=activation,
-                    preconditioner=with_k,
-                    degree=2,
-                    prune=True,
-                )
-                name = f"PANN {constraint}{', K' if with_k else ''}"
-                published = PUBLISHED.get((constraint, activation))
-                measured = measure(fitter, data)
-                yield _row(name, activation, measured, published[with_k] if published else "")
+        settings.append(Setting(f"PL, degree {degree}, K", "", published, fitter))
+    for constraint, activation, with_k in itertools.product(
+        CONSTRAINT_NAMES, ("relu", "tanh"), (False, True)
+    ):
+        cells = PUBLISHED.get((constraint, activation))
+        fitter = _fitter(
+            fit,
+            constraint=constraint,
+            activation=activation,
+            preconditioner=with_k,
+            degree=2,
+            prune=True,
+        )
+        name = f"PANN {constraint}{', K' if with_k else ''}"
+        settings.append(Setting(name, activation, cells[with_k] if cells else "", fitter))
+    return settings
 
 
 def _row(name: str, detail: str, measured: Measured, published: float | str) -> Row:
