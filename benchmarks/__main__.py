@@ -19,6 +19,7 @@ NAMES = {
     "tables": "diabetes, Friedman and the paper's functions: default against trees and ridge",
     "large_table": "up to a million rows: seconds, seconds an epoch, memory",
     "equations": "the problems of pann.problems without options, and the weight of conditions",
+    "poisson_paper": "Poisson with recipe paper, PINN and PANN, beside the published cells",
     "derivatives": "gradient step of losses with derivatives: Taylor mode against nested",
 }
 QUICK = ("construction", "reproduction", "step_cost", "gradient_or_newton")

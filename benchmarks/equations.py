@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from benchmarks.harness import Row
 from pann import Problem, problems, solve
-from pann.solve import CONDITION_WEIGHT
+from pann.solving.setup import CONDITION_WEIGHT
 
 
 def rows() -> Iterator[Row]:

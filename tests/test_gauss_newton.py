@@ -20,7 +20,6 @@ from oracles import (
     weighted_fit,
 )
 
-from pann.loss import relative_error
 from pann.training import GaussNewton
 from pann.training.gauss_newton import _Problem
 from pann.training.stage import CONVERGED, HELD_OUT, REASONS, ROUND_OFF
@@ -193,7 +192,7 @@ def test_the_state_with_the_lowest_held_out_error_is_restored():
     errors = outcome.history["held_out"][0]
     assert outcome.reasons == (REASONS[HELD_OUT],)
     assert len(errors) < 60
-    best = float(relative_error(trial(trained, 0), held_out))
+    best = float(held_out.error(trial(trained, 0)))
     assert best == pytest.approx(errors.min(), rel=1e-10)
     assert best < errors[-1]
     # It stopped because the error had not fallen below the best by a share of the tolerance.

@@ -22,7 +22,7 @@ from oracles import (
     weighted_fit,
 )
 
-from pann.loss import Loss, relative_error
+from pann.loss import Loss
 from pann.training import LBFGS, Adam, Constant, Cosine
 from pann.training.stage import CONVERGED, HELD_OUT, NOT_FINITE, REASONS, RUNNING
 
@@ -77,9 +77,9 @@ def test_the_relative_error_is_weighted_and_absolute_where_the_values_are_zero(r
     target, weights = np.asarray(rows.target), np.asarray(rows.weights)[:, None]
     norm = lambda array: np.linalg.norm(weights * array)
     expected = norm(predicted - target) / norm(target)
-    assert float(relative_error(p, rows)) == pytest.approx(expected)
+    assert float(rows.error(p)) == pytest.approx(expected)
     zero = dataclasses.replace(rows, target=jnp.zeros_like(rows.target))
-    assert float(relative_error(p, zero)) == pytest.approx(norm(predicted))
+    assert float(zero.error(p)) == pytest.approx(norm(predicted))
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_patience_stops_and_restores_the_best_state():
     errors, steps = outcome.history["held_out"][0], outcome.history["step"]
     assert outcome.reasons == (REASONS[HELD_OUT],)
     assert steps[-1] - steps[errors.argmin()] == 60
-    best = float(relative_error(trial(trained, 0), held_out))
+    best = float(held_out.error(trial(trained, 0)))
     assert best == pytest.approx(errors.min(), rel=1e-10)
     assert best < errors[-1]
 

@@ -11,8 +11,13 @@ from jaxtyping import Float
 from pann.basis import Basis, project
 from pann.domain import Box
 from pann.model import Parts
+from pann.pde.problem import Problem
 from pann.points import Points, from_array
 from pann.regression import Fit, fit
+from pann.solution import Solution
+from pann.solve import solve
+from pann.solving.gradient import recipe_for
+from pann.training import Prune
 
 
 def dnn(points: npt.ArrayLike | Points, values: npt.ArrayLike, **options: Any) -> Fit:
@@ -31,6 +36,14 @@ def polynomial_by_gradient(
 def least_squares(points: npt.ArrayLike | Points, values: npt.ArrayLike, **options: Any) -> Fit:
     """The polynomial alone, solved for by QR."""
     return fit(points, values, **{**options, "width": 0, "constraint": "none"})
+
+
+def pinn(problem: Problem, **options: Any) -> Solution:
+    """The network alone on an equation, with an output bias; options as in `solve`."""
+    recipe = options.get("recipe", "paper")
+    unpruned = tuple(stage for stage in recipe_for(recipe) if not isinstance(stage, Prune))
+    fixed = {"degree": 0, "constraint": "none", "preconditioner": False, "recipe": unpruned}
+    return solve(problem, **{**options, **fixed})
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,11 +7,14 @@ Under the exact constraint the residual is projected onto the complement of the 
 polynomial half is that of plain least squares, and the network fits what that leaves.
 """
 
+import abc
 import dataclasses
+from typing import Self
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from pann.model import Parameters
 from pann.orthogonality import CONSTRAINTS, Half, constraint_norm
@@ -21,13 +24,90 @@ NORMS = ("frobenius", "spectral")
 REDUCTIONS = ("mean", "sum")
 
 
-class Rows(eqx.Module):
+class TrainingRows(eqx.Module):
+    """What a loss sums squares over: rows of data, or an equation with its conditions.
+
+    `table` has the basis at all points that `weights` weighs: the preconditioner K is made from it.
+    """
+
+    table: eqx.AbstractVar[Float[Array, "points terms"]]
+    weights: eqx.AbstractVar[Float[Array, " points"]]
+
+    @property
+    @abc.abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The names of the sums of squares."""
+
+    @property
+    @abc.abstractmethod
+    def num_points(self) -> int:
+        """The points that minibatches are drawn from, and that the constraints see."""
+
+    @abc.abstractmethod
+    def squares(
+        self,
+        parameters: Parameters,
+        projector: Float[Array, "points rank"] | None,
+        key: PRNGKeyArray | None,
+        reduction: str,
+    ) -> tuple[dict[str, Float[Array, ""]], Half, Half]:
+        """Each sum of squares by name, and the two halves at the points of the constraint."""
+
+    @abc.abstractmethod
+    def error(self, parameters: Parameters) -> Float[Array, ""]:
+        """How far the parameters are from fitting these rows, as one number."""
+
+    @abc.abstractmethod
+    def take(self, chosen: Int[Array, " chosen"] | slice) -> Self:
+        """Some of the points."""
+
+
+class Rows(TrainingRows):
     """Training or held-out rows: reference points, basis table, targets, weights K."""
 
     x: Float[Array, "points d"]
     table: Float[Array, "points terms"]
     target: Float[Array, "points outputs"]
     weights: Float[Array, " points"]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("data",)
+
+    @property
+    def num_points(self) -> int:
+        return self.x.shape[0]
+
+    def squares(
+        self,
+        parameters: Parameters,
+        projector: Float[Array, "points rank"] | None,
+        key: PRNGKeyArray | None,
+        reduction: str,
+    ) -> tuple[dict[str, Float[Array, ""]], Half, Half]:
+        features = parameters.features(self.x, key)
+        residual = parameters.network_output(features) - self.target
+        if projector is None:
+            residual = residual + parameters.polynomial_output(self.table)
+        residual = project(self.weights[:, None] * residual, projector)
+        data = jnp.sum(residual**2)
+        if reduction == "mean":
+            data = data / self.num_points
+        return (
+            {"data": data},
+            Half(features, parameters.kept_a, parameters.keep_a),
+            Half(self.table, parameters.kept_b, parameters.keep_b),
+        )
+
+    def error(self, parameters: Parameters) -> Float[Array, ""]:
+        """|W (u - y)| / |W y|, W the sample weights; |W (u - y)| where y is zero."""
+        weights = self.weights[:, None]
+        difference = parameters.output(self.x, self.table) - self.target
+        size = jnp.linalg.norm(weights * self.target)
+        return jnp.linalg.norm(weights * difference) / jnp.where(size > 0, size, 1.0)
+
+    def take(self, chosen: Int[Array, " chosen"] | slice) -> Self:
+        return jax.tree.map(lambda array: array[chosen], self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,47 +134,34 @@ class Loss:
                 f"constraint_weight must not be negative, got {self.constraint_weight}"
             )
 
-    @property
-    def names(self) -> tuple[str, ...]:
+    def names(self, rows: TrainingRows) -> tuple[str, ...]:
         """The names of the terms."""
         if self.constraint == "l1":
-            return ("data", "l1")
-        return ("data", "constraint") if self.constraint in CONSTRAINTS else ("data",)
+            return (*rows.names, "l1")
+        return (*rows.names, "constraint") if self.constraint in CONSTRAINTS else rows.names
 
     def terms(
         self,
         parameters: Parameters,
-        rows: Rows,
+        rows: TrainingRows,
         projector: Float[Array, "points rank"] | None = None,
         key: PRNGKeyArray | None = None,
     ) -> dict[str, Float[Array, ""]]:
         """Each term of the loss by name; their sum is what gradient training minimizes."""
-        features = parameters.features(rows.x, key)
-        residual = parameters.network_output(features) - rows.target
-        if projector is None:
-            residual = residual + parameters.polynomial_output(rows.table)
-        residual = project(rows.weights[:, None] * residual, projector)
-        data = jnp.sum(residual**2)
-        if self.reduction == "mean":
-            data = data / rows.x.shape[0]
-        terms = {"data": data}
+        terms, network, polynomial = rows.squares(parameters, projector, key, self.reduction)
         if self.constraint == "l1":
             terms["l1"] = self.constraint_weight * (
                 jnp.sum(jnp.abs(parameters.kept_a)) + jnp.sum(jnp.abs(parameters.kept_b))
             )
         elif self.constraint in CONSTRAINTS:
-            terms["constraint"] = self.constraint_weight * constraint_norm(
-                self.constraint,
-                Half(features, parameters.kept_a, parameters.keep_a),
-                Half(rows.table, parameters.kept_b, parameters.keep_b),
-                norm=self.norm,
-            )
+            norm = constraint_norm(self.constraint, network, polynomial, norm=self.norm)
+            terms["constraint"] = self.constraint_weight * norm
         return terms
 
     def total(
         self,
         parameters: Parameters,
-        rows: Rows,
+        rows: TrainingRows,
         projector: Float[Array, "points rank"] | None = None,
         key: PRNGKeyArray | None = None,
     ) -> Float[Array, ""]:
@@ -108,11 +175,3 @@ def project(
     if projector is None:
         return residual
     return residual - projector @ (projector.T @ residual)
-
-
-def relative_error(parameters: Parameters, rows: Rows) -> Float[Array, ""]:
-    """|W (u - y)| / |W y| over the rows, W their sample weights; |W (u - y)| where y is zero."""
-    weights = rows.weights[:, None]
-    difference = parameters.output(rows.x, rows.table) - rows.target
-    size = jnp.linalg.norm(weights * rows.target)
-    return jnp.linalg.norm(weights * difference) / jnp.where(size > 0, size, 1.0)

@@ -29,6 +29,7 @@ class Parameters(eqx.Module):
 
     `overlap` is the polynomial content of the network, nonzero only under the exact constraint:
     it moves sum_k overlap_k phi_k from the network's half to the polynomial's, and leaves u alone.
+    `equation` has the unknown numbers of an equation, which are trained with the rest.
     """
 
     network: MLP | None
@@ -38,6 +39,7 @@ class Parameters(eqx.Module):
     keep_a: Bool[Array, "*trials width"]
     keep_b: Bool[Array, "*trials terms"]
     overlap: Float[Array, "*trials terms outputs"]
+    equation: dict[str, Float[Array, "*trials"]] = eqx.field(default_factory=dict)
 
     def features(
         self, x: Float[Array, "points d"], key: PRNGKeyArray | None = None

@@ -28,7 +28,7 @@ from pann.training import (
     recipe_named,
     run_recipe,
 )
-from pann.training.stage import Report, figures
+from pann.training.stage import Report, figures, unstack
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,7 +185,7 @@ def fit(
         scores = _scores(task, trained)
         models = tuple(
             PANN(domain, basis, parameters, precision, samples.num_outputs).compact()
-            for parameters in _unstack(trained, trials)
+            for parameters in unstack(trained, trials)
         )
     best = int(np.nanargmin(scores)) if np.any(np.isfinite(scores)) else 0
     return Fit(
@@ -272,11 +272,6 @@ def _split(
     order = np.random.default_rng(seed).permutation(num_points)
     count = round(held_out * num_points)
     return np.sort(order[count:]), np.sort(order[:count])
-
-
-def _unstack(trained: Parameters, count: int) -> list[Parameters]:
-    leaves, structure = jax.tree.flatten(trained)
-    return [jax.tree.unflatten(structure, [leaf[i] for leaf in leaves]) for i in range(count)]
 
 
 def _scores(task: Task, trained: Parameters) -> np.ndarray:

@@ -24,6 +24,7 @@ class Report:
 
     `residual` is the root mean square residual at points that were not used, relative to the size
     of the equation's terms there; `rel_l2` the relative l2 error where the solution is known.
+    `trials` has the figures of every trial.
     """
 
     how: str
@@ -34,6 +35,7 @@ class Report:
     stop: str
     seconds: float
     history: dict[str, list[float]]
+    trials: list[dict[str, Any]] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,6 +116,20 @@ class Solution:
             data[f"{name}_polynomial"] = (domain.names, of_polynomial)
         return xarray.Dataset(data, dict(zip(domain.names, axes, strict=True)))
 
+    def refine(self, problem: Problem, **options: Any) -> "Solution":
+        """Go on from here: solve the problem, options as in `pann.solve`, starting with this.
+
+        Without a degree the basis stays as it is; a network that is there is trained further.
+        """
+        from pann.solve import solve
+
+        if not {"degree", "basis", "c"} & set(options):
+            options["basis"] = self.model.basis
+        network = self.model.parameters.network
+        if network is not None and "width" not in options:
+            options["width"] = tuple(bias.shape[0] for bias in network.biases)
+        return solve(problem, start_from=self, **options)
+
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Lines in one dimension, heat maps in two, slices through the middle beyond."""
         from pann import solution_plots
@@ -145,6 +161,19 @@ class Solution:
         if report.residual > 1e-6:
             lines.append("to go on: raise the degree, or give width=32 for a network beside it")
         return "\n".join(lines)
+
+
+def trial_figures(solution: Solution, seed: int) -> dict[str, Any]:
+    """What a report says of one trial."""
+    return {
+        "seed": seed,
+        "rel_l2": solution.rel_l2,
+        "residual": solution.residual,
+        "seconds": solution.report.seconds,
+        "terms": solution.model.num_terms,
+        "units": solution.model.num_units,
+        "stop": solution.report.stop,
+    }
 
 
 def load(contents: Contents) -> Solution:

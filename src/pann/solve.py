@@ -2,128 +2,119 @@
 
 Without options the degree is raised until the solution is resolved. If the residual at fresh points
 still asks for it, a network with complementary features, placed where the residual is large, is
-trained beside the polynomial by Levenberg-Marquardt, and kept only if that residual falls.
+trained beside the polynomial by Levenberg-Marquardt, and kept only if that residual falls. With
+`recipe="paper"`, or stages of your own, both halves are trained by gradients instead.
 """
 
-import dataclasses
 import math
+import os
+import pathlib
+import tempfile
 import time
 from collections.abc import Callable
-from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
-import numpy as np
 
 from pann.architecture import Architecture, check_widths
 from pann.basis import Basis, make_basis
 from pann.domain import Box
-from pann.model import PANN, Parameters
-from pann.network import Activation, Complementary, activation_named
+from pann.loss import Loss
+from pann.network import Activation, Circles, EmbeddingOptions, activation_named
 from pann.network.taylor import smoothness
-from pann.pde.blocks import Block, Placed, make_block
 from pann.pde.fields import Order
-from pann.pde.levenberg import backgrounds, levenberg_marquardt, residual_sizes
-from pann.pde.newton import Unknowns, channels_of, newton, start
-from pann.pde.placing import evaluate, place_conditions, place_inside
 from pann.pde.problem import Problem
-from pann.points import Points, gauss_grid, sample, uniform
-from pann.regression import relative_l2
-from pann.solution import Report, Solution
+from pann.points import Points
+from pann.solution import Solution
+from pann.solving.gradient import recipe_for, solve_by_gradient
+from pann.solving.second_order import HIGH_DIMENSIONAL, LADDERS, solve_second_order
+from pann.solving.setup import CONDITION_WEIGHT, Setup
+from pann.training import Recipe
 
-# Degrees to try by dimension, and when a solution counts as resolved.
-LADDERS = {1: (8, 16, 32, 64, 128), 2: (8, 14, 22, 32, 44), 3: (6, 9, 13, 17)}
-HIGH_DIMENSIONAL = (3, 5, 7)
-RESOLVED = 1e-10
-# Conditions count more than the equation, whose residual is large where u is not yet resolved.
-CONDITION_WEIGHT = 100.0
-NUM_TEST = 100_000
-NUM_FRESH = 2_000
-# A network is tried where the relative residual at fresh points is above this.
-UNRESOLVED = 1e-6
-DEFAULT_WIDTH = 24
-# Beside a network the polynomial has at most so many coefficients: each step factorizes them.
-MAX_COLUMNS = 400
-# With fewer points than this the network fits them and nothing between them.
-POINTS_A_PARAMETER = 4
-
-
-@dataclasses.dataclass(frozen=True)
-class _Setup:
-    """A problem with its points."""
-
-    problem: Problem
-    orders: tuple[Order, ...]
-    points: Points | int | None
-    sampling: str | None
-    seed: int
-    report: Callable[[str, float], None]
-
-    def placed(self, basis: Basis, at_least: int = 0) -> list[Placed]:
-        """Points that fit the basis, and at least so many inside unless the user chose them."""
-        domain = self.problem.domain
-        per_axis = max(max(basis.num_functions) + 3, math.ceil(at_least ** (1 / domain.dimension)))
-        if isinstance(self.points, Points):
-            inside = self.points.coordinates
-        elif self.points is not None:
-            sampler = self.sampling or "gauss"
-            inside = sample(sampler, domain, self.points, self.seed).coordinates
-            per_axis = max(per_axis, round(len(inside) ** (1 / domain.dimension)))
-        else:
-            inside = gauss_grid(domain, (per_axis,) * domain.dimension).coordinates
-        conditions = [
-            dataclasses.replace(placed, weight=CONDITION_WEIGHT * placed.weight)
-            for placed in place_conditions(self.problem, per_axis)
-        ]
-        return [place_inside(self.problem, inside, self.orders), *conditions]
-
-    def blocks(self, basis: Basis, precision: str, at_least: int = 0) -> tuple[Block, ...]:
-        return tuple(
-            make_block(placed, self.problem, basis, precision)
-            for placed in self.placed(basis, at_least)
-        )
-
-    def fresh(self, basis: Basis) -> Block:
-        """The equation at random points that are not trained on."""
-        points = uniform(self.problem.domain, NUM_FRESH, seed=self.seed + 7).coordinates
-        placed = place_inside(self.problem, points, self.orders)
-        return make_block(placed, self.problem, basis, "float64")
+FILE_NAME = "solution.pann"
+# Where nothing is said: the network of the default recipe, and what gradient training takes.
+DEFAULT_WIDTH, DEFAULT_DEPTH = 24, 2
+PAPER_WIDTH, PAPER_DEPTH = 50, 3
+PAPER_POINTS, PAPER_SAMPLING, PAPER_CONDITION_POINTS = 4096, "poisson_disk", 400
+PAPER_C = 0.003
 
 
 def solve(
     problem: Problem,
     *,
     degree: int | None = None,
+    c: float | None = None,
     basis: Basis | None = None,
     points: Points | int | None = None,
     sampling: str | None = None,
+    condition_points: int | None = None,
     width: int | tuple[int, ...] | None = None,
-    depth: int = 2,
+    depth: int | None = None,
     activation: str | Activation = "tanh",
+    embedding: EmbeddingOptions | None = None,
+    constraint: str | None = None,
+    constraint_weight: float = 1e-3,
+    preconditioner: bool | None = None,
+    recipe: str | Recipe = "default",
+    trials: int = 1,
     iterations: int = 200,
     precision: str = "float64",
     seed: int = 0,
     start_from: Solution | None = None,
+    out: str | os.PathLike[str] | None = None,
     report: Callable[[str, float], None] = lambda what, value: None,
 ) -> Solution:
     """Solve a problem; with no options the degree is raised until the solution is resolved.
 
-    `points` is a number, with a `sampling` by name, or points of your own; by default Gauss points
-    that fit the degree. `width` is that of the network, 0 for none; by default 24, only where the
-    polynomial does not resolve the solution. `start_from` is a solution to begin with.
+    `c` gives the degree by the paper's rule, ceil(c N) + 8. `points` is a number, with a
+    `sampling` by name, or points of your own; by default Gauss points that fit the degree.
+    `condition_points` is their number over all faces. `width` is that of the network, 0 for none;
+    by default 24, only where the polynomial does not resolve the solution. `start_from` is a
+    solution to begin with; `out` a folder that gets the file `solution.pann`.
+
+    The default recipe eliminates b at each step (the exact constraint). `recipe="paper"` is Adam,
+    pruning and L-BFGS with constraint E and the preconditioner on 4096 Poisson-disk points with
+    400 for the conditions; `constraint`, its weight and `preconditioner` go with it, or with stages
+    of your own. `trials` networks are trained from as many seeds, and that with the smallest
+    residual at fresh points is the solution.
     """
     begin = time.perf_counter()
-    setup = _Setup(problem, problem.check(), points, sampling, seed, report)
-    widths = check_widths(DEFAULT_WIDTH if width is None else width, depth)
-    if problem.domain.periodic:
-        if widths and width is not None:
-            raise ValueError(
-                "a network that is periodic along an axis is not there yet; use width=0, or a box "
-                "that is not periodic with the condition pann.pde.Periodic"
-            )
-        widths = ()
-    _check_smoothness(setup.orders, activation_named(activation), bool(widths))
+    by_gradient = recipe != "default"
+    if not isinstance(trials, int) or trials < 1:
+        raise ValueError(f"trials must be an integer of at least 1, got {trials!r}")
+    if not by_gradient and (constraint not in (None, "exact") or preconditioner):
+        raise ValueError(
+            "the default recipe solves for b at each step, where weak constraints and the "
+            "preconditioner have no place; give recipe='paper' with them"
+        )
+    if by_gradient and points is None:
+        points, sampling = PAPER_POINTS, sampling or PAPER_SAMPLING
+    if by_gradient and condition_points is None:
+        condition_points = PAPER_CONDITION_POINTS
+    if c is not None or (by_gradient and degree is None and basis is None):
+        degree = degree_by_rule(PAPER_C if c is None else c, points, degree)
+    folder = None if out is None else prepared_folder(pathlib.Path(out))
+    setup = Setup(
+        problem,
+        problem.check(),
+        points,
+        sampling,
+        seed,
+        report,
+        condition_points,
+        1.0 if by_gradient else CONDITION_WEIGHT,
+    )
+    default_width = PAPER_WIDTH if by_gradient else DEFAULT_WIDTH
+    default_depth = PAPER_DEPTH if by_gradient else DEFAULT_DEPTH
+    architecture = Architecture(
+        widths=check_widths(default_width if width is None else width, depth or default_depth),
+        activation=activation_named(activation),
+        embedding=_periodic(problem.domain, embedding),
+        dropout=0.0,
+        initialization=None,
+        bias=False,
+        precision=precision,
+    )
+    _check_smoothness(setup.orders, architecture)
     if basis is not None:
         ladder = [basis]
     elif degree is not None:
@@ -132,212 +123,84 @@ def solve(
         rungs = LADDERS.get(problem.domain.dimension, HIGH_DIMENSIONAL)
         ladder = [make_basis(problem.domain, rung) for rung in rungs]
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
-        solution = small = None
-        for rung in ladder:
-            solution = _on_basis(setup, rung, precision, start_from, begin)
-            report(f"degree {solution.report.degree}", solution.residual)
-            if small is None or rung.num_terms * len(problem.fields) <= MAX_COLUMNS:
-                small = solution
-            # From a poor start Newton's method may end in another solution of the equation.
-            start_from = solution if solution.residual < 1e-3 else None
-            if solution.residual <= RESOLVED:
-                break
-        assert solution is not None
-        assert small is not None
-        if widths and (width is not None or solution.residual > UNRESOLVED):
-            architecture = Architecture(
-                widths=widths,
-                activation=activation_named(activation),
-                embedding=None,
-                dropout=0.0,
-                initialization=None,
-                bias=False,
-                precision=precision,
+        if by_gradient:
+            solution = solve_by_gradient(
+                setup,
+                ladder[0],
+                architecture,
+                recipe=recipe_for(recipe),
+                loss=_loss(constraint, constraint_weight, is_paper=recipe == "paper"),
+                preconditioner=recipe == "paper" if preconditioner is None else preconditioner,
+                trials=trials,
+                start_from=start_from,
+                begin=begin,
             )
-            both = _with_network(setup, small, architecture, iterations, begin)
-            solution = both if both.residual < solution.residual else _tried(solution, begin)
+        else:
+            solution = solve_second_order(
+                setup,
+                ladder,
+                architecture,
+                always_network=width is not None,
+                trials=trials,
+                iterations=iterations,
+                start_from=start_from,
+                begin=begin,
+            )
+    if folder is not None:
+        solution.save(folder / FILE_NAME)
     return solution
 
 
-def _tried(solution: Solution, begin: float) -> Solution:
-    """The solution without the network, with a word on it."""
-    stop = f"{solution.report.stop}; a network was tried and did not lower the residual"
-    seconds = time.perf_counter() - begin
-    report = dataclasses.replace(solution.report, stop=stop, seconds=seconds)
-    return dataclasses.replace(solution, report=report)
+def degree_by_rule(c: float, points: Points | int | None, degree: int | None = None) -> int:
+    """ceil(c N) + 8, the paper's rule for Poisson's and the Allen-Cahn equation."""
+    if degree is not None:
+        raise ValueError(f"degree={degree} and c={c:g} both give the degree; use one of them")
+    if points is None:
+        raise ValueError("c gives the degree by the number of points, ceil(c N) + 8; give points=N")
+    count = len(points.coordinates) if isinstance(points, Points) else points
+    return math.ceil(c * count) + 8
 
 
-def _check_smoothness(orders: tuple[Order, ...], activation: Activation, is_used: bool) -> None:
-    """Refuse an activation with fewer derivatives than the equation has."""
-    highest, limit = max(sum(order) for order in orders), smoothness(activation)
-    if is_used and limit is not None and highest > limit:
+def prepared_folder(folder: pathlib.Path) -> pathlib.Path:
+    """Make the folder, and find out before the work whether it can be written to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except FileExistsError:
+        raise ValueError(f"'{folder}' is a file; out names a folder") from None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ValueError(f"cannot write to the folder '{folder}': {reason}") from None
+    return folder
+
+
+def _loss(constraint: str | None, weight: float, *, is_paper: bool) -> Loss:
+    name = constraint or ("E" if is_paper else "none")
+    if name == "exact":
         raise ValueError(
-            f"the equation has derivatives of order {highest}, but {activation} has only {limit}; "
-            "use activation='tanh', or width=0 for no network"
+            "the exact constraint belongs to recipe='default', which solves for b at each step"
         )
+    return Loss(constraint=name, constraint_weight=weight)
 
 
-def _with_network(
-    setup: _Setup, before: Solution, architecture: Architecture, iterations: int, begin: float
-) -> Solution:
-    """Features where the residual is large, trained with the polynomial; kept if that helps."""
-    problem, basis, precision = setup.problem, before.model.basis, architecture.precision
-    num_parameters = architecture.num_network_parameters(
-        problem.domain.dimension, len(problem.fields)
-    )
-    blocks = setup.blocks(basis, precision, at_least=POINTS_A_PARAMETER * num_parameters)
-    fresh = setup.fresh(basis)
-    unknowns = Unknowns(
-        before.model.parameters.b,
-        {name: jnp.asarray(value, precision) for name, value in before.parameters.items()},
-    )
-    network = _complementary(setup, blocks[0], unknowns, architecture)
-    trained, solved, outcome = levenberg_marquardt(
-        blocks,
-        fresh,
-        network,
-        unknowns,
-        problem.domain,
-        iterations=iterations,
-        report=lambda step, value: setup.report(f"network, step {step}", value),
-    )
-    whole = dataclasses.replace(
-        trained,
-        b=solved.b,
-        keep_b=jnp.ones(basis.num_terms, bool),
-        overlap=jnp.zeros_like(solved.b),
-    )
-    model = dataclasses.replace(before.model, parameters=whole)
-    (background,) = backgrounds((fresh,), trained, problem.domain)
-    residual = relative_residual(fresh, solved, model, background)
-    how = f"{before.report.how}, then Levenberg-Marquardt on both, {len(outcome.fresh) - 1} steps"
-    report = dataclasses.replace(
-        before.report,
-        how=how,
-        residual=residual,
-        rel_l2=relative_error(problem, model),
-        stop=outcome.reason,
-        seconds=time.perf_counter() - begin,
-        history=before.report.history
-        | {"training residual": outcome.training, "fresh residual": outcome.fresh},
-    )
-    parameters = {name: float(value) for name, value in solved.parameters.items()}
-    return dataclasses.replace(before, model=model, parameters=parameters, report=report)
+def _periodic(domain: Box, embedding: EmbeddingOptions | None) -> EmbeddingOptions | None:
+    """cos and sin along the periodic axes: the network repeats there as the basis does."""
+    if not domain.periodic:
+        return embedding
+    if embedding is not None:
+        raise ValueError(
+            f"the axes {', '.join(domain.periodic)} are periodic, where the network sees cos and "
+            "sin of the coordinate; leave the embedding out"
+        )
+    return Circles(tuple(domain.names.index(axis) for axis in domain.periodic))
 
 
-def _complementary(
-    setup: _Setup, inside: Block, unknowns: Unknowns, architecture: Architecture
-) -> Parameters:
-    """A network with its units at points of large residual, of scales that the basis lacks."""
-    key, place_key = jax.random.split(jax.random.key(setup.seed))
-    dimension, num_fields = inside.x.shape[1], unknowns.b.shape[1]
-    parameters = architecture.start(dimension, 0, num_fields, key=key)
-    assert parameters.network is not None
-    sizes = residual_sizes(inside, unknowns) ** 2
-    chances = 0.7 * sizes / max(float(np.sum(sizes)), 1e-300) + 0.3 / len(sizes)
-    units = architecture.widths[0]
-    rng = np.random.default_rng(setup.seed)
-    centers = np.asarray(inside.x)[rng.choice(len(sizes), units, p=chances / np.sum(chances))]
-    initialization = Complementary((2.0, 20.0), 0.5)
-    weight, bias = initialization.first_layer(
-        dimension,
-        units,
-        key=place_key,
-        dtype=architecture.precision,
-        centers=jnp.asarray(centers),
-    )
-    return eqx.tree_at(
-        lambda p: (p.network.weights[0], p.network.biases[0], p.a),
-        parameters,
-        (weight, bias, jnp.zeros_like(parameters.a)),
-    )
-
-
-def _on_basis(
-    setup: _Setup, basis: Basis, precision: str, before: Solution | None, begin: float
-) -> Solution:
-    problem = setup.problem
-    unknowns = start(basis.num_terms, len(problem.fields), problem.parameters, precision)
-    if before is not None:
-        unknowns = _carried(before, basis, unknowns)
-    blocks = setup.blocks(basis, precision)
-    unknowns, outcome = newton(blocks, unknowns)
-    model = _model(problem.domain, basis, unknowns, precision)
-    parameters = {name: float(value) for name, value in unknowns.parameters.items()}
-    return Solution(
-        model=model,
-        fields=problem.fields,
-        parameters=parameters,
-        report=Report(
-            how=f"Gauss-Newton on the polynomial, {len(outcome.sums) - 1} steps",
-            degree=int(np.max(basis.degrees, initial=0)),
-            num_points=sum(len(block.weights) for block in blocks),
-            residual=relative_residual(setup.fresh(basis), unknowns, model),
-            rel_l2=relative_error(problem, model),
-            stop=outcome.reason,
-            seconds=time.perf_counter() - begin,
-            history={"sum of squares": outcome.sums},
-        ),
-        problem=problem,
-    )
-
-
-def _carried(before: Solution, basis: Basis, unknowns: Unknowns) -> Unknowns:
-    """The coefficients of an earlier solution in a larger basis."""
-    place = {tuple(index): k for k, index in enumerate(basis.indices.tolist())}
-    b = np.asarray(unknowns.b).copy()
-    old = np.asarray(before.model.parameters.b)
-    for k, index in enumerate(before.model.basis.indices.tolist()):
-        if tuple(index) in place:
-            b[place[tuple(index)]] = old[k]
-    parameters = {
-        name: jnp.asarray(before.parameters.get(name, value), b.dtype)
-        for name, value in unknowns.parameters.items()
-    }
-    return Unknowns(jnp.asarray(b), parameters)
-
-
-def _model(domain: Box, basis: Basis, unknowns: Unknowns, precision: str) -> PANN:
-    num_terms, num_fields = unknowns.b.shape
-    parameters = Parameters(
-        network=None,
-        a=jnp.zeros((0, num_fields), precision),
-        b=unknowns.b,
-        bias=None,
-        keep_a=jnp.ones(0, bool),
-        keep_b=jnp.ones(num_terms, bool),
-        overlap=jnp.zeros_like(unknowns.b),
-    )
-    return PANN(domain, basis, parameters, precision, None if num_fields == 1 else num_fields)
-
-
-def relative_residual(
-    block: Block, unknowns: Unknowns, model: PANN, background: Any = None
-) -> float:
-    """The residual's root mean square over the size of the equation's terms, at the block's points.
-
-    A derivative counts at least as much as u over the widths of the domain: where all terms vanish,
-    as for a linear solution of Laplace's equation, only rounding would be left to compare with.
-    """
-    channels = channels_of(block, unknowns.b.astype(block.x.dtype), background)
-    parameters = {name: value.astype(block.x.dtype) for name, value in unknowns.parameters.items()}
-    residual, slopes = block.linearize(channels, parameters)
-    values = model(np.asarray(block.coordinates)).reshape(len(block.x), -1)
-    sizes = np.sqrt(np.mean(values**2, axis=0))
-    scales = [np.prod((2 / model.domain.widths) ** np.asarray(order)) for order in block.orders]
-    floor = jnp.asarray(np.outer(scales, sizes))[:, None, :]
-    terms = jnp.einsum("opf,ofpr->ofpr", jnp.maximum(jnp.abs(channels), floor), slopes)
-    zero = block.residual(jnp.zeros_like(channels), parameters)
-    size = math.sqrt(float(jnp.sum(terms**2) + jnp.sum(zero**2)))
-    return float(jnp.linalg.norm(residual)) / (size or 1.0)
-
-
-def relative_error(problem: Problem, model: PANN) -> float | None:
-    """The relative l2 error of all fields at 100,000 random points, if the solution is known."""
-    if problem.exact is None:
-        return None
-    points = uniform(problem.domain, NUM_TEST, seed=1).coordinates
-    exact = problem.exact(**{name: points[:, i] for i, name in enumerate(problem.domain.names)})
-    parts = exact if isinstance(exact, tuple) else (exact,)
-    true = np.stack([evaluate(np.asarray(part), problem, points) for part in parts], axis=1)
-    return relative_l2(model(points).reshape(len(points), -1), true)
+def _check_smoothness(orders: tuple[Order, ...], architecture: Architecture) -> None:
+    """Refuse an activation with fewer derivatives than the equation has."""
+    highest, limit = max(sum(order) for order in orders), smoothness(architecture.activation)
+    if architecture.widths and limit is not None and highest > limit:
+        raise ValueError(
+            f"the equation has derivatives of order {highest}, but {architecture.activation} has "
+            f"only {limit}; use activation='tanh', or width=0 for no network"
+        )

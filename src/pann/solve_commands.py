@@ -19,7 +19,8 @@ from pann.pde.placing import place_conditions, place_inside
 from pann.points import gauss_grid, sample
 from pann.problems import PROBLEMS, equation_of
 from pann.solution import Solution
-from pann.solve import DEFAULT_WIDTH, HIGH_DIMENSIONAL, LADDERS, solve
+from pann.solve import DEFAULT_WIDTH, solve
+from pann.solving.second_order import HIGH_DIMENSIONAL, LADDERS
 
 Report = dict[str, Any]
 

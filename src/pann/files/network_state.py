@@ -22,6 +22,7 @@ from pann.network import (
     MLP,
     Activation,
     AxisEmbedding,
+    CircleEmbedding,
     Embedding,
     PeriodicEmbedding,
     RandomFourierFeatures,
@@ -42,11 +43,13 @@ _EMBEDDINGS: dict[str, type[Embedding]] = {
     "random_fourier": RandomFourierFeatures,
     "periodic": PeriodicEmbedding,
     "axis_units": AxisEmbedding,
+    "circles": CircleEmbedding,
 }
 _EMBEDDING_KEYS = {
     "random_fourier": ("name", "num_frequencies"),
     "periodic": ("name", "num_frequencies", "size", "rectified"),
     "axis_units": ("name", "num_units", "num_inputs", "activation"),
+    "circles": ("name", "num_inputs", "axes"),
 }
 
 
@@ -140,6 +143,9 @@ def _embedding_state(
         state["num_frequencies"] = embedding.frequencies.shape[1]
         state["size"] = embedding.biases.shape[1]
         state["rectified"] = embedding.rectified
+    elif isinstance(embedding, CircleEmbedding):
+        state["num_inputs"] = int(embedding.num_inputs)
+        state["axes"] = [int(axis) for axis in embedding.axes]
     else:
         state["num_units"] = embedding.num_outputs
         state["num_inputs"] = int(embedding.num_inputs)
@@ -163,7 +169,7 @@ def _embedding_shapes(state: Any, dimension: int) -> tuple[int, Shapes]:
     counts = {
         key: check_integer(state[key], f"'{key}' of the embedding", 1, MAX_SIZE)
         for key in keys
-        if key not in ("name", "rectified", "activation")
+        if key not in ("name", "rectified", "activation", "axes")
     }
     if name == "random_fourier":
         frequencies = counts["num_frequencies"]
@@ -179,8 +185,18 @@ def _embedding_shapes(state: Any, dimension: int) -> tuple[int, Shapes]:
         raise FileError(
             f"the embedding has {counts['num_inputs']} inputs, but the domain {dimension} axes"
         )
+    if name == "circles":
+        return dimension + len(_circle_axes(state["axes"], dimension)), {}
     units = (counts["num_units"],)
     return counts["num_units"], {f"{_PREFIX}slopes": units, f"{_PREFIX}centers": units}
+
+
+def _circle_axes(axes: Any, dimension: int) -> tuple[int, ...]:
+    for axis in check_list(axes, "'axes' of the embedding"):
+        check_integer(axis, "an axis of the embedding", 0, dimension - 1)
+    if not axes or len(set(axes)) < len(axes):
+        raise FileError("the embedding needs at least one axis, and none twice")
+    return tuple(axes)
 
 
 def _embedding_from_state(state: Header | None, arrays: Mapping[str, Array]) -> Embedding | None:
@@ -193,6 +209,9 @@ def _embedding_from_state(state: Header | None, arrays: Mapping[str, Array]) -> 
     }
     if state["name"] == "periodic":
         fields["rectified"] = check_bool(state["rectified"], "'rectified' of the embedding")
+    if state["name"] == "circles":
+        fields["num_inputs"] = state["num_inputs"]
+        fields["axes"] = _circle_axes(state["axes"], state["num_inputs"])
     if state["name"] == "axis_units":
         fields["num_inputs"] = state["num_inputs"]
         fields["activation"] = _activation_from_state(state["activation"])

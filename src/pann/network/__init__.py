@@ -4,6 +4,8 @@ from pann.network.activations import Activation, RePU, activation_named
 from pann.network.embeddings import (
     AxisEmbedding,
     AxisUnits,
+    CircleEmbedding,
+    Circles,
     Embedding,
     EmbeddingOptions,
     Periodic,
@@ -19,6 +21,8 @@ __all__ = [
     "Activation",
     "AxisEmbedding",
     "AxisUnits",
+    "CircleEmbedding",
+    "Circles",
     "Complementary",
     "Embedding",
     "EmbeddingOptions",

@@ -1,7 +1,7 @@
 """What a network sees of its inputs: the coordinates themselves, waves of them, or axis units.
 
-The options `RandomFourier`, `Periodic` and `AxisUnits` say which embedding to make; `build` makes
-it for a number of inputs.
+The options `RandomFourier`, `Periodic`, `AxisUnits` and `Circles` say which embedding to make;
+`build` makes it for a number of inputs.
 """
 
 import abc
@@ -130,7 +130,28 @@ class AxisEmbedding(eqx.Module):
         return self.activation(self.slopes * (x[self.axes] - self.centers))
 
 
-Embedding = RandomFourierFeatures | PeriodicEmbedding | AxisEmbedding
+class CircleEmbedding(eqx.Module):
+    """cos(pi x_i) and sin(pi x_i) instead of x_i along periodic axes: period 2 in each, exactly."""
+
+    axes: tuple[int, ...] = eqx.field(static=True)
+    num_inputs: int = eqx.field(static=True)
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """The axes that stay as they are."""
+        return tuple(axis for axis in range(self.num_inputs) if axis not in self.axes)
+
+    @property
+    def num_outputs(self) -> int:
+        return self.num_inputs + len(self.axes)
+
+    def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
+        phase = jnp.pi * x[jnp.asarray(self.axes)]
+        kept = x[jnp.asarray(self.others, int)]
+        return jnp.concatenate([kept, jnp.cos(phase), jnp.sin(phase)])
+
+
+Embedding = RandomFourierFeatures | PeriodicEmbedding | AxisEmbedding | CircleEmbedding
 
 
 class EmbeddingOptions(abc.ABC):
@@ -193,3 +214,15 @@ class AxisUnits(EmbeddingOptions):
         self, num_inputs: int, activation: Activation, *, key: PRNGKeyArray, dtype: str
     ) -> Embedding:
         return AxisEmbedding(num_inputs, self.num_units, activation, key=key, dtype=dtype)
+
+
+@dataclasses.dataclass(frozen=True)
+class Circles(EmbeddingOptions):
+    """`CircleEmbedding` along these axes, the periodic ones."""
+
+    axes: tuple[int, ...]
+
+    def build(
+        self, num_inputs: int, activation: Activation, *, key: PRNGKeyArray, dtype: str
+    ) -> Embedding:
+        return CircleEmbedding(self.axes, num_inputs)

@@ -26,6 +26,7 @@ from jaxtyping import Array, Float
 from pann.network.activations import Activation, ReLU, RePU, Sin, Tanh
 from pann.network.embeddings import (
     AxisEmbedding,
+    CircleEmbedding,
     Embedding,
     PeriodicEmbedding,
     RandomFourierFeatures,
@@ -278,6 +279,8 @@ def _embed(
             return _activate(embedding.activation, units, pure)
         case PeriodicEmbedding():
             return _periodic(embedding, x, jet, pure)
+        case CircleEmbedding():
+            return _circles(embedding, jet, pure)
     return _nested(embedding, x, needed)
 
 
@@ -310,6 +313,18 @@ def _periodic(
         order: jnp.concatenate([inputs.get(order, jnp.zeros_like(x)), array], axis=1)
         for order, array in embedded.items()
     }
+
+
+def _circles(embedding: CircleEmbedding, jet: Jet, pure: tuple[Order, ...]) -> Jet:
+    axes, others = np.asarray(embedding.axes), np.asarray(embedding.others, int)
+    waves = _waves({order: jnp.pi * array[:, axes] for order, array in jet.items()}, pure)
+    rows = len(_value(waves))
+    embedded: Jet = {}
+    for order, wave in waves.items():
+        kept = jet[order][:, others] if order in jet else jnp.zeros((1, len(others)), wave.dtype)
+        kept = jnp.broadcast_to(kept, (rows, len(others)))
+        embedded[order] = jnp.concatenate([kept, jnp.broadcast_to(wave, (rows, wave.shape[1]))], 1)
+    return embedded
 
 
 # ---- Nested differentiation ----

@@ -1,5 +1,7 @@
 """Derivatives of a model's halves in the domain's own coordinates."""
 
+from collections.abc import Mapping
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -18,7 +20,19 @@ def network_channels(
     """D^order of the network's half, at reference points x, by the domain's coordinates."""
     if parameters.network is None:
         return jnp.zeros((len(orders), x.shape[0], parameters.a.shape[1]), x.dtype)
-    features = feature_derivatives(parameters.network, x, orders)
+    return combine_features(
+        feature_derivatives(parameters.network, x, orders), parameters, x, orders, domain
+    )
+
+
+def combine_features(
+    features: Mapping[Order, Float[Array, "points width"]],
+    parameters: Parameters,
+    x: Float[Array, "points d"],
+    orders: tuple[Order, ...],
+    domain: Box,
+) -> Float[Array, "orders points fields"]:
+    """The network's channels from the derivatives of its features at reference points x."""
     scales = [float(np.prod((2.0 / domain.widths) ** np.asarray(order))) for order in orders]
     kept_a = parameters.kept_a
     return jnp.stack(

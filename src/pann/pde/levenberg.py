@@ -87,10 +87,13 @@ def backgrounds(
     blocks: tuple[Block, ...], parameters: Parameters, domain: Box
 ) -> tuple[Float[Array, "orders points fields"], ...]:
     """The network's channels at the points of each block."""
-    return tuple(_of_block(block, parameters, domain) for block in blocks)
+    return tuple(block_channels(block, parameters, domain) for block in blocks)
 
 
-def _of_block(block: Block, parameters: Parameters, domain: Box) -> Array:
+def block_channels(
+    block: Block, parameters: Parameters, domain: Box
+) -> Float[Array, "orders points fields"]:
+    """The network's channels at the points of one block."""
     channels = network_channels(parameters, block.x, block.orders, domain)
     if block.x_minus is not None:
         channels = channels - network_channels(parameters, block.x_minus, block.orders, domain)

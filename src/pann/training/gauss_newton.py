@@ -18,7 +18,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 from threadpoolctl import threadpool_limits
 
-from pann.loss import Loss, Rows, project, relative_error
+from pann.loss import Loss, Rows, TrainingRows, project
 from pann.model import Parameters, trainable
 from pann.orthogonality import CONSTRAINTS
 from pann.training.linear import Factors, factorize_trials, round_off, solve_polynomial
@@ -82,7 +82,7 @@ class GaussNewton(Stage):
         factors, axis = factorize_trials(task, trials)
         # One program serves stages that differ only in how long they run.
         program = dataclasses.replace(self, iterations=1, record_every=1)
-        state = _start(program, task.loss, trials, task.rows, task.held_out, weights, factors, axis)
+        state = _start(program, task.loss, trials, task.data, task.held_out, weights, factors, axis)
         step = 0
         while step < self.iterations and np.any(np.asarray(state.code) == RUNNING):
             count = min(self.record_every, self.iterations - step)
@@ -91,7 +91,7 @@ class GaussNewton(Stage):
                 task.loss,
                 state,
                 jnp.asarray(count),
-                task.rows,
+                task.data,
                 task.held_out,
                 weights,
                 factors,
@@ -191,7 +191,7 @@ def _start(
     loss: Loss,
     trials: Parameters,
     rows: Rows,
-    held_out: Rows | None,
+    held_out: TrainingRows | None,
     weights: Float[Array, "trials points"],
     factors: Factors,
     axis: int | None,
@@ -205,7 +205,7 @@ def _start(
         )
         error = jnp.array(jnp.inf, value.dtype)
         if held_out is not None:
-            error = relative_error(parameters, held_out)
+            error = held_out.error(parameters)
         return _State(
             parameters,
             jnp.array(stage.damping, value.dtype),
@@ -226,7 +226,7 @@ def _advance(
     states: _State,
     count: Int[Array, ""],
     rows: Rows,
-    held_out: Rows | None,
+    held_out: TrainingRows | None,
     weights: Float[Array, "trials points"],
     factors: Factors,
     axis: int | None,
@@ -246,7 +246,7 @@ def _advance(
             code = jnp.where(slow >= stage.patience, CONVERGED, RUNNING)
         else:
             solved = solve_polynomial(parameters, problem.rows, problem.weights, own, exact=exact)
-            error = relative_error(solved, held_out)
+            error = held_out.error(solved)
             better = error < state.best_error
             best = jax.tree.map(lambda n, o: jnp.where(better, n, o), parameters, state.best)
             best_error = jnp.minimum(error, state.best_error)
@@ -282,7 +282,7 @@ def _advance(
         weighted = eqx.tree_at(lambda r: r.weights, rows, row[1])
         values = dict(loss.terms(state.parameters, weighted))
         if held_out is not None:
-            values["held_out"] = relative_error(state.parameters, held_out)
+            values["held_out"] = held_out.error(state.parameters)
         return eqx.filter(state, eqx.is_array), values
 
     dynamic, static = eqx.partition(states, eqx.is_array)

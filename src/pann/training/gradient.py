@@ -14,7 +14,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
-from pann.loss import Loss, Rows, relative_error
+from pann.loss import Loss, Rows, TrainingRows
 from pann.model import Parameters, trainable
 from pann.training.linear import Factors, factorize_trials, finish_exact, solve_polynomial
 from pann.training.rates import Cosine, Rate
@@ -224,14 +224,14 @@ def _advance(
     loss: Loss,
     states: _State,
     count: Int[Array, ""],
-    rows: Rows,
-    held_out: Rows | None,
+    rows: TrainingRows,
+    held_out: TrainingRows | None,
     weights: Float[Array, "trials points"],
     factors: Factors | None,
     axis: int | None,
 ) -> tuple[_State, dict[str, Float[Array, " trials"]]]:
     optimizer = stage.optimizer()
-    num_rows = rows.x.shape[0]
+    num_rows = rows.num_points
 
     def one(
         state: _State, weight: Float[Array, " points"], own: Factors | None
@@ -251,7 +251,7 @@ def _advance(
             batch, dropout_key = weighted, None
             if order is not None:
                 chosen = order[(index * batch_size + jnp.arange(batch_size)) % num_rows]
-                batch = jax.tree.map(lambda array: array[chosen], weighted)
+                batch = weighted.take(chosen)
             if state.parameters.network is not None and state.parameters.network.dropout > 0:
                 dropout_key = jax.random.fold_in(chunk_key, index + 1)
 
@@ -285,12 +285,13 @@ def _advance(
             )
 
         moving, _ = eqx.partition(state.parameters, spec)
-        nothing = {name: jnp.zeros((), weight.dtype) for name in loss.names}
+        nothing = {name: jnp.zeros((), weight.dtype) for name in loss.names(rows)}
         moving, optimizer_state, code, sums = jax.lax.fori_loop(
             0, count, step, (moving, state.optimizer, state.code, nothing)
         )
         parameters = eqx.combine(moving, fixed)
         if own is not None:
+            assert isinstance(rows, Rows)
             parameters = solve_polynomial(parameters, rows, weight, own, exact=True)
         if stage.minibatch is None:
             values = dict(loss.terms(parameters, weighted, projector))
@@ -308,7 +309,7 @@ def _advance(
         best, best_error, best_step = state.best, state.best_error, state.best_step
         now = state.step + count
         if held_out is not None:
-            error = relative_error(parameters, held_out)
+            error = held_out.error(parameters)
             values["held_out"] = error
             better = error < best_error
             best = jax.tree.map(lambda new, old: jnp.where(better, new, old), parameters, best)

@@ -80,8 +80,8 @@ def factorize_trials(task: Task, trials: Parameters) -> tuple[Factors, int | Non
     weights = task.weights(trials)
     size = _num_columns(trials)
     if is_same_for_all_trials(trials):
-        return _factorize(size, task.rows.table, weights[0], trials.keep_b[0]), None
-    return _factorize_each(size, task.rows.table, weights, trials.keep_b), 0
+        return _factorize(size, task.data.table, weights[0], trials.keep_b[0]), None
+    return _factorize_each(size, task.data.table, weights, trials.keep_b), 0
 
 
 @eqx.filter_jit
@@ -129,7 +129,7 @@ def at_round_off(
     task: Task, trials: Parameters, weights: Float[Array, "trials points"]
 ) -> Bool[Array, " trials"]:
     """Which trials fit the training rows to rounding already."""
-    return _are_at_round_off(trials, task.rows, weights)
+    return _are_at_round_off(trials, task.data, weights)
 
 
 def solve_polynomial(
@@ -214,7 +214,7 @@ class LeastSquares(Stage):
         exact = task.loss.constraint == "exact"
         if self.part != "network" or exact:
             factors, axis = factorize_trials(task, trials)
-        trials, at_round_off = _solve(self.part, exact, trials, task.rows, weights, factors, axis)
+        trials, at_round_off = _solve(self.part, exact, trials, task.data, weights, factors, axis)
         recorder.record(1, figures(task.loss, trials, task.rows, task.held_out, weights))
         codes = np.where(np.asarray(at_round_off), ROUND_OFF, CONVERGED)
         return trials, recorder.outcome(codes)
@@ -251,7 +251,7 @@ def finish_exact(task: Task, trials: Parameters) -> Parameters:
     """Give trials trained with b eliminated their b and overlap."""
     factors, axis = factorize_trials(task, trials)
     weights = task.weights(trials)
-    return _finish(trials, task.rows, weights, factors, axis, task.loss.constraint == "exact")
+    return _finish(trials, task.data, weights, factors, axis, task.loss.constraint == "exact")
 
 
 @eqx.filter_jit

@@ -47,10 +47,10 @@ class Place(Stage):
         elif isinstance(trials.network.embedding, RandomFourierFeatures | PeriodicEmbedding):
             notes = ("the network sees waves, not coordinates; its units were left as they are",)
         else:
-            scales = self.scales or default_scales(*task.rows.x.shape)
+            scales = self.scales or default_scales(*task.data.x.shape)
             keys = jax.random.split(jax.random.fold_in(task.key, 1), num_trials)
             initialization = Complementary(scales, self.aligned)
-            trials = _place(initialization, self.uniform, trials, task.rows, keys)
+            trials = _place(initialization, self.uniform, trials, task.data, keys)
             notes = (f"slopes from {scales[0]:.3g} to {scales[1]:.3g}",)
         return trials, recorder.outcome(np.full(num_trials, CONVERGED), notes)
 

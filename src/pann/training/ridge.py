@@ -22,10 +22,10 @@ class Ridge(Stage):
 
     def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
         recorder = Recorder(self, task, 1)
-        step = -(-task.rows.x.shape[0] // MAX_ROWS)
+        step = -(-task.data.x.shape[0] // MAX_ROWS)
         table, target, weights = (
             np.asarray(array[::step], float)
-            for array in (task.rows.table, task.rows.target, task.rows.weights)
+            for array in (task.data.table, task.data.target, task.data.weights)
         )
         solved = ridge(table, target, weights**2)
         b = jnp.asarray(solved.coefficients, trials.b.dtype) * trials.keep_b[..., None]

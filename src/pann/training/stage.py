@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from pann.loss import Loss, Rows, relative_error
+from pann.loss import Loss, Rows, TrainingRows
 from pann.model import Parameters
 
 RUNNING, CONVERGED, NOT_FINITE, STALLED, HELD_OUT, ROUND_OFF = range(6)
@@ -52,12 +52,21 @@ class Task:
     K(x) = sqrt(m / sum_k phi_k(x)^2); None turns it off.
     """
 
-    rows: Rows
+    rows: TrainingRows
     loss: Loss
     key: PRNGKeyArray
-    held_out: Rows | None = None
+    held_out: TrainingRows | None = None
     term_scales: Float[Array, " terms"] | None = None
     report: Report = lambda progress: None
+
+    @property
+    def data(self) -> Rows:
+        """The rows of a stage that fits data, and no equation."""
+        if not isinstance(self.rows, Rows):
+            raise ValueError(
+                "an equation is trained by Adam, LBFGS and Prune; the other stages fit data"
+            )
+        return self.rows
 
     def weights(self, trials: Parameters) -> Float[Array, "trials points"]:
         """Row weights of each trial: the preconditioner depends on the terms not yet pruned."""
@@ -66,7 +75,7 @@ class Task:
 
 @eqx.filter_jit
 def _weights(
-    rows: Rows, scales: Float[Array, " terms"] | None, keep_b: Array
+    rows: TrainingRows, scales: Float[Array, " terms"] | None, keep_b: Array
 ) -> Float[Array, "trials points"]:
     def one(kept: Array) -> Float[Array, " points"]:
         if scales is None:
@@ -106,8 +115,8 @@ class Outcome:
 def figures(
     loss: Loss,
     trials: Parameters,
-    rows: Rows,
-    held_out: Rows | None,
+    rows: TrainingRows,
+    held_out: TrainingRows | None,
     weights: Float[Array, "trials points"],
 ) -> dict[str, Float[Array, " trials"]]:
     """Every term of the loss and the held-out relative error, for each trial.
@@ -117,13 +126,18 @@ def figures(
 
     def one(parameters: Parameters, weight: Float[Array, " points"]) -> dict[str, Array]:
         weighted = eqx.tree_at(lambda r: r.weights, rows, weight)
-        some = jax.tree.map(lambda array: array[:FIGURE_ROWS], weighted)
-        values = dict(loss.terms(parameters, some))
+        values = dict(loss.terms(parameters, weighted.take(slice(FIGURE_ROWS))))
         if held_out is not None:
-            values["held_out"] = relative_error(parameters, held_out)
+            values["held_out"] = held_out.error(parameters)
         return values
 
     return jax.vmap(one)(trials, weights)
+
+
+def unstack(trials: Parameters, count: int) -> list[Parameters]:
+    """The parameters of each trial."""
+    leaves, structure = jax.tree.flatten(trials)
+    return [jax.tree.unflatten(structure, [leaf[i] for leaf in leaves]) for i in range(count)]
 
 
 class Recorder:

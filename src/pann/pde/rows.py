@@ -1,0 +1,115 @@
+"""An equation and its conditions as what gradient training makes small.
+
+One sum of squares for the equation and one for each condition, the mean over its points (or the
+sum), each point times the preconditioner K there. The constraints between the halves see the
+points of the equation.
+"""
+
+from collections.abc import Sequence
+from typing import Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from pann.basis import Basis
+from pann.domain import Box
+from pann.loss import TrainingRows
+from pann.model import Parameters
+from pann.network.taylor import feature_derivatives
+from pann.orthogonality import Half
+from pann.pde.blocks import Block, Placed, make_block
+from pann.pde.evaluation import combine_features
+from pann.pde.levenberg import block_channels
+from pann.pde.problem import Problem
+
+
+class EquationRows(TrainingRows):
+    """Blocks of rows, the equation's first; table and weights at their points one after another."""
+
+    blocks: tuple[Block, ...]
+    table: Float[Array, "points terms"]
+    weights: Float[Array, " points"]
+    domain: Box = eqx.field(static=True)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(block.name for block in self.blocks)
+
+    @property
+    def num_points(self) -> int:
+        return self.blocks[0].x.shape[0]
+
+    def squares(
+        self,
+        parameters: Parameters,
+        projector: Float[Array, "points rank"] | None,
+        key: PRNGKeyArray | None,
+        reduction: str,
+    ) -> tuple[dict[str, Float[Array, ""]], Half, Half]:
+        inside = self.blocks[0]
+        features, channels = _inside(inside, parameters, self.domain)
+        own = [channels, *(block_channels(b, parameters, self.domain) for b in self.blocks[1:])]
+        squares, start = {}, 0
+        for block, of_network in zip(self.blocks, own, strict=True):
+            count = block.x.shape[0]
+            total = block.polynomial_channels(parameters.kept_b) + of_network
+            residual = block.residual(total, parameters.equation)
+            weighted = self.weights[start : start + count, None] * residual
+            # A block's own weights make its sum of squares a mean over its points.
+            factor = count if reduction == "sum" else 1
+            squares[block.name] = factor * jnp.sum(weighted**2)
+            start += count
+        return (
+            squares,
+            Half(features, parameters.kept_a, parameters.keep_a),
+            Half(self.table[: self.num_points], parameters.kept_b, parameters.keep_b),
+        )
+
+    def error(self, parameters: Parameters) -> Float[Array, ""]:
+        """The root of all sums of squares, each a mean."""
+        squares, _, _ = self.squares(parameters, None, None, "mean")
+        return jnp.sqrt(sum(squares.values(), jnp.zeros(())))
+
+    def take(self, chosen: Int[Array, " chosen"] | slice) -> Self:
+        """Some points of the equation; the conditions stay whole."""
+        inside, count = self.blocks[0], self.num_points
+        some = jax.tree.map(lambda array: array[chosen], inside)
+        # The mean over fewer points.
+        size = some.x.shape[0]
+        some = eqx.tree_at(lambda b: b.weights, some, some.weights * (count / size) ** 0.5)
+        join = lambda array: jnp.concatenate([array[:count][chosen], array[count:]])
+        return eqx.tree_at(
+            lambda rows: (rows.blocks, rows.table, rows.weights),
+            self,
+            ((some, *self.blocks[1:]), join(self.table), join(self.weights)),
+        )
+
+
+def equation_rows(
+    placed: Sequence[Placed], problem: Problem, basis: Basis, precision: str
+) -> EquationRows:
+    """Rows where the equation and the conditions are placed, with weights of one."""
+    points = np.concatenate([each.points for each in placed])
+    return EquationRows(
+        blocks=tuple(make_block(each, problem, basis, precision) for each in placed),
+        table=jnp.asarray(basis.table(points), precision),
+        weights=jnp.ones(len(points), precision),
+        domain=problem.domain,
+    )
+
+
+def _inside(
+    block: Block, parameters: Parameters, domain: Box
+) -> tuple[Float[Array, "points width"], Float[Array, "orders points fields"]]:
+    """Features and channels of the network at the equation's points, in one propagation."""
+    x = block.x
+    if parameters.network is None:
+        return jnp.zeros((x.shape[0], 0), x.dtype), block_channels(block, parameters, domain)
+    value = (0,) * x.shape[1]
+    wanted = tuple(dict.fromkeys((value, *block.orders)))
+    derivatives = feature_derivatives(parameters.network, x, wanted)
+    channels = combine_features(derivatives, parameters, x, block.orders, domain)
+    return derivatives[value] * parameters.keep_a, channels

@@ -1,0 +1,1 @@
+"""The ways to solve a problem, behind `pann.solve`."""

@@ -1,0 +1,180 @@
+"""Both halves by gradients, as in the paper: the stages of regression on an equation's rows."""
+
+import dataclasses
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pann.architecture import Architecture
+from pann.basis import Basis, orthonormal_scales
+from pann.loss import Loss
+from pann.model import PANN, Parameters
+from pann.pde.levenberg import backgrounds
+from pann.pde.newton import Unknowns, start
+from pann.pde.rows import equation_rows
+from pann.solution import Report, Solution, trial_figures
+from pann.solving.quality import relative_error, relative_residual
+from pann.solving.second_order import carried
+from pann.solving.setup import Setup
+from pann.training import LBFGS, Adam, Outcome, Progress, Prune, Recipe, Stage, Task, run_recipe
+from pann.training.rates import Stepwise
+from pann.training.stage import figures, unstack
+
+PAPER: Recipe = (
+    Adam(100_000, Stepwise(1e-3, 0.9, 2_000), record_every=1_000),
+    Prune(1e-4),
+    LBFGS(400),
+    Prune(1e-4),
+)
+
+
+def recipe_for(recipe: str | Recipe) -> Recipe:
+    """The paper's recipe for equations, or stages that can train one."""
+    if recipe == "paper":
+        return PAPER
+    if isinstance(recipe, str):
+        raise ValueError(
+            f"there is no recipe '{recipe}'; choose default or paper, or give a tuple of stages "
+            "such as (Adam(1000), LBFGS(100))"
+        )
+    for stage in recipe:
+        if not isinstance(stage, Stage):
+            raise ValueError(f"a recipe is a tuple of stages, but it contains {stage!r}")
+        if not isinstance(stage, Adam | LBFGS | Prune):
+            raise ValueError(
+                f"{type(stage).__name__} fits data; an equation is trained by Adam, LBFGS and "
+                "Prune, or by recipe='default'"
+            )
+    return tuple(recipe)
+
+
+def solve_by_gradient(
+    setup: Setup,
+    basis: Basis,
+    architecture: Architecture,
+    *,
+    recipe: Recipe,
+    loss: Loss,
+    preconditioner: bool,
+    trials: int,
+    start_from: Solution | None,
+    begin: float,
+) -> Solution:
+    """Train all trials in one compiled program; that of the smallest fresh residual is it."""
+    problem, precision = setup.problem, architecture.precision
+    placed = setup.placed(basis)
+    rows = equation_rows(placed, problem, basis, precision)
+    fresh = equation_rows([setup.fresh_placed(), *placed[1:]], problem, basis, precision)
+    key, init_key = jax.random.split(jax.random.key(setup.seed))
+    starts = [
+        _start(setup, basis, architecture, start_from if trial == 0 else None, trial, init_key)
+        for trial in range(trials)
+    ]
+    scales = jnp.asarray(orthonormal_scales(basis), precision) if preconditioner else None
+    task = Task(
+        rows=rows,
+        loss=loss,
+        key=key,
+        held_out=fresh,
+        term_scales=scales,
+        report=lambda progress: setup.report(*_told(progress)),
+    )
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
+    trained, outcomes = run_recipe(recipe, task, stacked)
+    values = figures(loss, trained, rows, fresh, task.weights(trained))
+    errors = np.asarray(values["held_out"])
+    solutions = [
+        _solution(setup, basis, parameters, recipe, outcomes, trial, len(rows.weights), begin)
+        for trial, parameters in enumerate(unstack(trained, trials))
+    ]
+    best = int(np.nanargmin(errors)) if np.any(np.isfinite(errors)) else 0
+    report = dataclasses.replace(
+        solutions[best].report,
+        trials=[trial_figures(each, setup.seed + trial) for trial, each in enumerate(solutions)],
+    )
+    return dataclasses.replace(solutions[best], report=report)
+
+
+def _told(progress: Progress) -> tuple[str, float]:
+    """A stage's progress as a word and the loss."""
+    terms = [value for name, value in progress.figures.items() if name != "held_out"]
+    stage = type(progress.stage).__name__
+    return f"{stage}, step {progress.step:,} of {progress.num_steps:,}", float(sum(terms))
+
+
+def _start(
+    setup: Setup,
+    basis: Basis,
+    architecture: Architecture,
+    before: Solution | None,
+    trial: int,
+    key: jax.Array,
+) -> Parameters:
+    """The parameters of a trial before training: new ones, or those of an earlier solution."""
+    problem, precision = setup.problem, architecture.precision
+    num_fields = len(problem.fields)
+    parameters = architecture.start(
+        problem.domain.dimension, basis.num_terms, num_fields, key=jax.random.fold_in(key, trial)
+    )
+    unknowns = start(basis.num_terms, num_fields, problem.parameters, precision)
+    if before is not None:
+        unknowns = carried(before, basis, unknowns)
+        old = before.model.parameters
+        if old.network is not None:
+            parameters = dataclasses.replace(
+                parameters, network=old.network, a=old.a, keep_a=old.keep_a
+            )
+    return dataclasses.replace(parameters, b=unknowns.b, equation=unknowns.parameters)
+
+
+def _solution(
+    setup: Setup,
+    basis: Basis,
+    trained: Parameters,
+    recipe: Recipe,
+    outcomes: tuple[Outcome, ...],
+    trial: int,
+    num_points: int,
+    begin: float,
+) -> Solution:
+    problem, precision = setup.problem, str(trained.b.dtype)
+    fields = len(problem.fields)
+    model = PANN(problem.domain, basis, trained, precision, None if fields == 1 else fields)
+    block = setup.fresh(basis)
+    wide = jax.tree.map(
+        lambda leaf: leaf.astype("float64") if jnp.issubdtype(leaf.dtype, jnp.inexact) else leaf,
+        trained,
+    )
+    (background,) = backgrounds((block,), wide, problem.domain)
+    unknowns = Unknowns(wide.kept_b, wide.equation)
+    stages = ", ".join(type(stage).__name__ for stage in recipe)
+    last = outcomes[-1]
+    return Solution(
+        model=model.compact(),
+        fields=problem.fields,
+        parameters={name: float(value) for name, value in trained.equation.items()},
+        report=Report(
+            how=f"gradients on both halves: {stages}",
+            degree=int(np.max(basis.degrees, initial=0)),
+            num_points=num_points,
+            residual=relative_residual(block, unknowns, model, background),
+            rel_l2=relative_error(problem, model),
+            stop="; ".join((last.reasons[trial], *last.notes)),
+            seconds=time.perf_counter() - begin,
+            history=_history(outcomes, trial),
+        ),
+        problem=problem,
+    )
+
+
+def _history(outcomes: tuple[Outcome, ...], trial: int) -> dict[str, list[float]]:
+    """Every term of the loss and the fresh residual over the records of all stages."""
+    history: dict[str, list[float]] = {}
+    for outcome in outcomes:
+        for name, values in outcome.history.items():
+            if name not in ("step", "seconds"):
+                told = "fresh residual" if name == "held_out" else name
+                history.setdefault(told, []).extend(float(value) for value in values[trial])
+    return history

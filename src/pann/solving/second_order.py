@@ -1,0 +1,241 @@
+"""The default recipe: Gauss-Newton on the polynomial, a network by Levenberg-Marquardt."""
+
+import dataclasses
+import time
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pann.architecture import Architecture
+from pann.basis import Basis
+from pann.domain import Box
+from pann.model import PANN, Parameters
+from pann.network import Complementary
+from pann.pde.blocks import Block
+from pann.pde.levenberg import backgrounds, levenberg_marquardt, residual_sizes
+from pann.pde.newton import Unknowns, newton, start
+from pann.solution import Report, Solution, trial_figures
+from pann.solving.quality import relative_error, relative_residual
+from pann.solving.setup import Setup
+
+# Degrees to try by dimension, and when a solution counts as resolved.
+LADDERS = {1: (8, 16, 32, 64, 128), 2: (8, 14, 22, 32, 44), 3: (6, 9, 13, 17)}
+HIGH_DIMENSIONAL = (3, 5, 7)
+RESOLVED = 1e-10
+# A network is tried where the relative residual at fresh points is above this.
+UNRESOLVED = 1e-6
+# Beside a network the polynomial has at most so many coefficients: each step factorizes them.
+MAX_COLUMNS = 400
+# With fewer points than this the network fits them and nothing between them.
+POINTS_A_PARAMETER = 4
+
+
+def solve_second_order(
+    setup: Setup,
+    ladder: list[Basis],
+    architecture: Architecture,
+    *,
+    always_network: bool,
+    trials: int,
+    iterations: int,
+    start_from: Solution | None,
+    begin: float,
+) -> Solution:
+    """Climb the ladder until resolved; then a network if asked for, or if that is not enough."""
+    solution = small = None
+    precision, begun_with = architecture.precision, start_from
+    for rung in ladder:
+        solution = on_basis(setup, rung, precision, start_from, begin)
+        setup.report(f"degree {solution.report.degree}", solution.residual)
+        if small is None or rung.num_terms * len(setup.problem.fields) <= MAX_COLUMNS:
+            small = solution
+        # From a poor start Newton's method may end in another solution of the equation.
+        start_from = solution if solution.residual < 1e-3 else None
+        if solution.residual <= RESOLVED:
+            break
+    assert solution is not None
+    assert small is not None
+    figures = [trial_figures(solution, setup.seed)] * trials
+    if architecture.widths and (always_network or solution.residual > UNRESOLVED):
+        both = [
+            _with_network(
+                dataclasses.replace(setup, seed=setup.seed + trial),
+                small,
+                architecture,
+                iterations,
+                begun_with if trial == 0 else None,
+                begin,
+            )
+            for trial in range(trials)
+        ]
+        kept = [
+            candidate if candidate.residual < solution.residual else _tried(solution, begin)
+            for candidate in both
+        ]
+        figures = [
+            trial_figures(candidate, setup.seed + trial) for trial, candidate in enumerate(kept)
+        ]
+        solution = min(kept, key=lambda candidate: candidate.residual)
+    report = dataclasses.replace(solution.report, trials=figures)
+    return dataclasses.replace(solution, report=report)
+
+
+def _tried(solution: Solution, begin: float) -> Solution:
+    """The solution without the network, with a word on it."""
+    stop = f"{solution.report.stop}; a network was tried and did not lower the residual"
+    seconds = time.perf_counter() - begin
+    report = dataclasses.replace(solution.report, stop=stop, seconds=seconds)
+    return dataclasses.replace(solution, report=report)
+
+
+def _with_network(
+    setup: Setup,
+    before: Solution,
+    architecture: Architecture,
+    iterations: int,
+    begun_with: Solution | None,
+    begin: float,
+) -> Solution:
+    """Features where the residual is large, trained with the polynomial; kept if that helps."""
+    problem, basis, precision = setup.problem, before.model.basis, architecture.precision
+    num_parameters = architecture.num_network_parameters(
+        problem.domain.dimension, len(problem.fields)
+    )
+    blocks = setup.blocks(basis, precision, at_least=POINTS_A_PARAMETER * num_parameters)
+    fresh = setup.fresh(basis)
+    unknowns = Unknowns(
+        before.model.parameters.b,
+        {name: jnp.asarray(value, precision) for name, value in before.parameters.items()},
+    )
+    if begun_with is not None and begun_with.model.parameters.network is not None:
+        network = _network_of(begun_with)
+    else:
+        network = _complementary(setup, blocks[0], unknowns, architecture)
+    trained, solved, outcome = levenberg_marquardt(
+        blocks,
+        fresh,
+        network,
+        unknowns,
+        problem.domain,
+        iterations=iterations,
+        report=lambda step, value: setup.report(f"network, step {step}", value),
+    )
+    whole = dataclasses.replace(
+        trained,
+        b=solved.b,
+        keep_b=jnp.ones(basis.num_terms, bool),
+        overlap=jnp.zeros_like(solved.b),
+    )
+    model = dataclasses.replace(before.model, parameters=whole)
+    (background,) = backgrounds((fresh,), trained, problem.domain)
+    residual = relative_residual(fresh, solved, model, background)
+    how = f"{before.report.how}, then Levenberg-Marquardt on both, {len(outcome.fresh) - 1} steps"
+    report = dataclasses.replace(
+        before.report,
+        how=how,
+        residual=residual,
+        rel_l2=relative_error(problem, model),
+        stop=outcome.reason,
+        seconds=time.perf_counter() - begin,
+        history=before.report.history
+        | {"training residual": outcome.training, "fresh residual": outcome.fresh},
+    )
+    parameters = {name: float(value) for name, value in solved.parameters.items()}
+    return dataclasses.replace(before, model=model, parameters=parameters, report=report)
+
+
+def _network_of(solution: Solution) -> Parameters:
+    """The network of an earlier solution, without its polynomial."""
+    parameters = solution.model.parameters
+    return dataclasses.replace(
+        parameters,
+        b=parameters.b[:0],
+        keep_b=parameters.keep_b[:0],
+        overlap=parameters.overlap[:0],
+    )
+
+
+def _complementary(
+    setup: Setup, inside: Block, unknowns: Unknowns, architecture: Architecture
+) -> Parameters:
+    """A network with its units at points of large residual, of scales that the basis lacks."""
+    key, place_key = jax.random.split(jax.random.key(setup.seed))
+    parameters = architecture.start(inside.x.shape[1], 0, unknowns.b.shape[1], key=key)
+    network = parameters.network
+    assert network is not None
+    sizes = residual_sizes(inside, unknowns) ** 2
+    chances = 0.7 * sizes / max(float(np.sum(sizes)), 1e-300) + 0.3 / len(sizes)
+    units = architecture.widths[0]
+    rng = np.random.default_rng(setup.seed)
+    chosen = rng.choice(len(sizes), units, p=chances / np.sum(chances))
+    centers = inside.x[chosen]
+    if network.embedding is not None:
+        centers = jax.vmap(network.embedding)(centers)
+    weight, bias = Complementary((2.0, 20.0), 0.5).first_layer(
+        centers.shape[1], units, key=place_key, dtype=architecture.precision, centers=centers
+    )
+    return eqx.tree_at(
+        lambda p: (p.network.weights[0], p.network.biases[0], p.a),
+        parameters,
+        (weight, bias, jnp.zeros_like(parameters.a)),
+    )
+
+
+def on_basis(
+    setup: Setup, basis: Basis, precision: str, before: Solution | None, begin: float
+) -> Solution:
+    problem = setup.problem
+    unknowns = start(basis.num_terms, len(problem.fields), problem.parameters, precision)
+    if before is not None:
+        unknowns = carried(before, basis, unknowns)
+    blocks = setup.blocks(basis, precision)
+    unknowns, outcome = newton(blocks, unknowns)
+    model = _model(problem.domain, basis, unknowns, precision)
+    parameters = {name: float(value) for name, value in unknowns.parameters.items()}
+    return Solution(
+        model=model,
+        fields=problem.fields,
+        parameters=parameters,
+        report=Report(
+            how=f"Gauss-Newton on the polynomial, {len(outcome.sums) - 1} steps",
+            degree=int(np.max(basis.degrees, initial=0)),
+            num_points=sum(len(block.weights) for block in blocks),
+            residual=relative_residual(setup.fresh(basis), unknowns, model),
+            rel_l2=relative_error(problem, model),
+            stop=outcome.reason,
+            seconds=time.perf_counter() - begin,
+            history={"sum of squares": outcome.sums},
+        ),
+        problem=problem,
+    )
+
+
+def carried(before: Solution, basis: Basis, unknowns: Unknowns) -> Unknowns:
+    """The coefficients of an earlier solution in a larger basis."""
+    place = {tuple(index): k for k, index in enumerate(basis.indices.tolist())}
+    b = np.asarray(unknowns.b).copy()
+    old = np.asarray(before.model.parameters.b)
+    for k, index in enumerate(before.model.basis.indices.tolist()):
+        if tuple(index) in place:
+            b[place[tuple(index)]] = old[k]
+    parameters = {
+        name: jnp.asarray(before.parameters.get(name, value), b.dtype)
+        for name, value in unknowns.parameters.items()
+    }
+    return Unknowns(jnp.asarray(b), parameters)
+
+
+def _model(domain: Box, basis: Basis, unknowns: Unknowns, precision: str) -> PANN:
+    num_terms, num_fields = unknowns.b.shape
+    parameters = Parameters(
+        network=None,
+        a=jnp.zeros((0, num_fields), precision),
+        b=unknowns.b,
+        bias=None,
+        keep_a=jnp.ones(0, bool),
+        keep_b=jnp.ones(num_terms, bool),
+        overlap=jnp.zeros_like(unknowns.b),
+    )
+    return PANN(domain, basis, parameters, precision, None if num_fields == 1 else num_fields)

@@ -1,0 +1,79 @@
+"""A problem with the points where its equation and conditions are asked to hold."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+from pann.basis import Basis
+from pann.pde.blocks import Block, Placed, make_block
+from pann.pde.conditions import Data, Initial, Periodic
+from pann.pde.fields import Order
+from pann.pde.placing import place_conditions, place_inside
+from pann.pde.problem import Problem
+from pann.points import Points, gauss_grid, sample, uniform
+
+# Conditions count more than the equation, whose residual is large where u is not yet resolved.
+CONDITION_WEIGHT = 100.0
+NUM_FRESH = 2_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Setup:
+    """A problem with its points."""
+
+    problem: Problem
+    orders: tuple[Order, ...]
+    points: Points | int | None
+    sampling: str | None
+    seed: int
+    report: Callable[[str, float], None]
+    condition_points: int | None = None
+    condition_weight: float = CONDITION_WEIGHT
+
+    def placed(self, basis: Basis, at_least: int = 0) -> list[Placed]:
+        """Points that fit the basis, and at least so many inside unless the user chose them."""
+        domain = self.problem.domain
+        per_axis = max(max(basis.num_functions) + 3, math.ceil(at_least ** (1 / domain.dimension)))
+        if isinstance(self.points, Points):
+            inside = self.points.coordinates
+        elif self.points is not None:
+            sampler = self.sampling or "gauss"
+            inside = sample(sampler, domain, self.points, self.seed).coordinates
+            per_axis = max(per_axis, round(len(inside) ** (1 / domain.dimension)))
+        else:
+            inside = gauss_grid(domain, (per_axis,) * domain.dimension).coordinates
+        if self.condition_points is not None:
+            per_axis = points_an_axis(self.problem, self.condition_points)
+        conditions = [
+            dataclasses.replace(placed, weight=self.condition_weight * placed.weight)
+            for placed in place_conditions(self.problem, per_axis)
+        ]
+        return [place_inside(self.problem, inside, self.orders), *conditions]
+
+    def blocks(self, basis: Basis, precision: str, at_least: int = 0) -> tuple[Block, ...]:
+        return tuple(
+            make_block(placed, self.problem, basis, precision)
+            for placed in self.placed(basis, at_least)
+        )
+
+    def fresh_placed(self) -> Placed:
+        """The equation at random points that are not trained on."""
+        points = uniform(self.problem.domain, NUM_FRESH, seed=self.seed + 7).coordinates
+        return place_inside(self.problem, points, self.orders)
+
+    def fresh(self, basis: Basis) -> Block:
+        return make_block(self.fresh_placed(), self.problem, basis, "float64")
+
+
+def points_an_axis(problem: Problem, condition_points: int) -> int:
+    """Points along each axis of a face, so that there are about so many on all faces together."""
+    num_faces = 0
+    for condition in problem.conditions:
+        if isinstance(condition, Initial | Periodic):
+            num_faces += 1
+        elif not isinstance(condition, Data):
+            num_faces += len(condition.faces)
+    along = problem.domain.dimension - 1
+    if num_faces == 0 or along == 0:
+        return 1
+    return max(1, round((condition_points / num_faces) ** (1 / along)))
