@@ -32,6 +32,7 @@ LAYERS = (
     "pde",
     "solution_plots",
     "solution",
+    "solving",
     "solve",
     "problems",
     "scaling",
@@ -56,6 +57,8 @@ LAYERS = (
     "cli",
     "__main__",
 )
+# Going on from a solution starts the line again.
+STARTS_AGAIN = ("solution", "pann.solve.solve")
 # Beyond the order: the spectral and the neural half know nothing of each other.
 FORBIDDEN = {"basis": {"network"}, "network": {"basis"}}
 # `pann/__init__.py` gathers the public names; only what stands where a user stands imports it.
@@ -127,6 +130,7 @@ def wrong_directions(module: Module) -> list[str]:
         else:
             allowed = LAYERS.index(target) <= LAYERS.index(module.layer)
             allowed &= target not in FORBIDDEN.get(module.layer, ())
+            allowed |= (module.layer, name) == STARTS_AGAIN
         if not allowed:
             wrong.append(f"{module.name}, line {line}: {module.layer} must not import {name}")
     return wrong

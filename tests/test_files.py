@@ -22,7 +22,7 @@ from pann.basis import Legendre, make_basis
 from pann.domain import Box
 from pann.files import FileError, load, model_state, read, save, write
 from pann.model import PANN
-from pann.network import AxisUnits, Periodic, RandomFourier, RePU, activation_named
+from pann.network import AxisUnits, Circles, Periodic, RandomFourier, RePU, activation_named
 from pann.network.activations import Tanh
 
 DOMAIN = Box(x=(0.1, 3.0), y=(-2.0, -1.0))
@@ -93,6 +93,7 @@ VARIANTS = {
     "repu 3": {"activation": RePU(3)},
     "random fourier": {"embedding": RandomFourier(3)},
     "periodic": {"embedding": Periodic(3, 2)},
+    "circles": {"embedding": Circles((1,))},
     "rectified": {"embedding": Periodic(3, 2, rectified=True)},
     "axis units": {"embedding": AxisUnits(5), "activation": RePU(3)},
     "chebyshev": {"options": {"families": "chebyshev", "scaling": "orthonormal"}},

@@ -127,9 +127,10 @@ def test_an_activation_that_is_not_smooth_enough_is_refused():
         pann.solve(poisson(), degree=3, width=4, activation="relu")
 
 
-def test_a_network_on_a_periodic_axis_is_refused_for_now():
-    with pytest.raises(ValueError, match="periodic along an axis is not there yet; use width=0"):
-        pann.solve(PROBLEMS["a periodic axis"], degree=4, width=8)
+def test_an_embedding_on_a_periodic_axis_is_refused():
+    options = {"degree": 4, "width": 8, "embedding": pann.RandomFourier()}
+    with pytest.raises(ValueError, match="the axes x are periodic, where the network sees cos"):
+        pann.solve(PROBLEMS["a periodic axis"], **options)
 
 
 # ---- Collocation systems ----

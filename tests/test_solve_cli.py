@@ -135,10 +135,13 @@ def test_options_reach_solve(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(solve_commands, "solve", look)
     check_sentence(run("solve", "poisson"), "seen")
-    assert set(seen) == {"report", "seed"}
+    assert set(seen) == {"report", "seed", "trials", "recipe"}
     asked = {"--degree": 5, "--width": "8,4", "--depth": 3, "--activation": "sin"}
     asked |= {"--points": 50, "--sampling": "sobol", "--iterations": 7, "--precision": "float32"}
-    run("solve", "poisson", "--seed", 9, *(part for pair in asked.items() for part in pair))
+    asked |= {"--c": 0.1, "--condition-points": 40, "--trials": 3, "--recipe": "paper"}
+    asked |= {"--constraint": "H"}
+    options = ("--seed", 9, "--no-preconditioner")
+    run("solve", "poisson", *options, *(part for pair in asked.items() for part in pair))
     del seen["report"]
     assert seen == {
         "degree": 5,
@@ -150,7 +153,25 @@ def test_options_reach_solve(monkeypatch: pytest.MonkeyPatch) -> None:
         "iterations": 7,
         "precision": "float32",
         "seed": 9,
+        "c": 0.1,
+        "condition_points": 40,
+        "trials": 3,
+        "recipe": "paper",
+        "constraint": "H",
+        "preconditioner": False,
     }
+
+
+def test_there_is_a_line_for_every_trial() -> None:
+    command = ("solve", "poisson", "--degree", 4, "--width", 4, "--iterations", 2, "--trials", 2)
+    lines = [json.loads(line) for line in succeed(*command, "--json").splitlines()]
+    assert [line["trial"] for line in lines] == [0, 1]
+    assert [line["seed"] for line in lines] == [0, 1]
+    keys = {"problem", "recipe", "trial", "rel_l2", "residual", "seconds", "terms", "stop"}
+    assert keys <= set(lines[0])
+    shown = succeed(*command)
+    assert "trial 1: residual" in shown
+    assert "error over the trials: mean" in shown
 
 
 def test_progress_is_for_terminals_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +206,7 @@ WRONG = {
     "points": (["poisson", "--points", "50", "--sampling", "gauss"], "use num_points=49"),
     "precision": (["poisson", "--precision", "float16"], "no precision 'float16'"),
     "out is a file": (["poisson", "--out", "mine.py"], "'mine.py' is a file"),
-    "no place": (["poisson", "--out", "/proc/new"], "cannot read or write '/proc/new'"),
+    "no place": (["poisson", "--out", "/proc/new"], "cannot write to the folder '/proc/new'"),
     "picture": (["poisson", "--plot", "a.doc"], "a picture ends in .*.png, .*got 'a.doc'"),
     "picture's folder": (["poisson", "--plot", "no/a.png"], "there is no folder 'no'"),
 }

@@ -15,6 +15,7 @@ from oracles import BASIS, build, count_compilations, random_parameters, replace
 from pann.network import (
     Activation,
     AxisEmbedding,
+    CircleEmbedding,
     PeriodicEmbedding,
     RandomFourierFeatures,
     RePU,
@@ -80,6 +81,7 @@ def make_network(dimension=2, activation="tanh", embedding=None, dtype="float64"
         "user": Square(),
         "fourier": build(RandomFourierFeatures, frequencies=normal(2, dimension)),
         "axes": build(AxisEmbedding, slopes=normal(5), centers=normal(5), **axes),
+        "circles": CircleEmbedding((dimension - 1,), dimension),
         "periodic": build(
             PeriodicEmbedding, frequencies=normal(dimension, 2), rectified=False, **waves
         ),
@@ -180,7 +182,7 @@ def test_smoothness_counts_derivatives():
 @pytest.mark.parametrize("dimension", [1, 2, 3])
 @pytest.mark.parametrize(
     "activation, embedding",
-    [("tanh", name) for name in (None, "fourier", "periodic", "axes")]
+    [("tanh", name) for name in (None, "fourier", "periodic", "axes", "circles")]
     + [("sin", None), (RePU(4), None)],
 )
 def test_every_derivative_up_to_the_fourth_equals_a_nested_one(activation, embedding, dimension):
@@ -263,7 +265,7 @@ def residual(method, network, x):
     return u[0, 1] + u[0, 0] * u[1, 0] + u[3, 0] * u[1, 1] + u[1, 2]
 
 
-@pytest.mark.parametrize("embedding", [None, "fourier", "periodic", "axes"])
+@pytest.mark.parametrize("embedding", [None, "fourier", "periodic", "axes", "circles"])
 def test_gradients_in_the_parameters_equal_those_through_nested_differentiation(embedding):
     network, x = make_network(2, "tanh", embedding), make_points()
     loss = lambda method, network: jnp.sum(residual(method, network, x) ** 2)

@@ -144,6 +144,28 @@ def solve(
     sampling: Annotated[
         str | None, typer.Option(help="How --points lie: gauss, poisson_disk, sobol, ...")
     ] = None,
+    c: Annotated[
+        float | None,
+        typer.Option("--c", min=0, help="The degree by the paper's rule, ceil(c N) + 8."),
+    ] = None,
+    condition_points: Annotated[
+        int | None, typer.Option(min=1, help="Points for the conditions, on all faces together.")
+    ] = None,
+    recipe: Annotated[
+        str, typer.Option(help="default (second order), or paper (Adam, L-BFGS, pruning).")
+    ] = "default",
+    constraint: Annotated[
+        str | None, typer.Option(help="Between the halves, with recipe paper: none, A to H, l1.")
+    ] = None,
+    preconditioner: Annotated[
+        bool | None,
+        typer.Option(
+            "--preconditioner/--no-preconditioner", help="K on or off, with recipe paper."
+        ),
+    ] = None,
+    trials: Annotated[
+        int, typer.Option(min=1, help="Networks from as many seeds; the best is kept.")
+    ] = 1,
     iterations: Annotated[
         int | None, typer.Option(min=0, help="Most steps of training the network.")
     ] = None,
@@ -166,23 +188,37 @@ def solve(
         from pann import compilation_cache, problem_files, solve_commands
 
         options = command_options.solve_options(
-            degree, width, activation, points, sampling, precision
+            degree, width, activation, points, sampling, precision, recipe, constraint
         )
-        options |= {"seed": seed}
-        options |= {} if depth is None else {"depth": depth}
-        options |= {} if iterations is None else {"iterations": iterations}
+        numbers = {
+            "depth": depth,
+            "iterations": iterations,
+            "c": c,
+            "condition_points": condition_points,
+            "preconditioner": preconditioner,
+        }
+        options |= {name: value for name, value in numbers.items() if value is not None}
+        options |= {"seed": seed, "trials": trials}
         compilation_cache.use_compilation_cache()
         with problem_files.opened(problem) as posed:
             if dry_run:
-                report = solve_commands.plan_solve(posed, options)
-                lines = solve_commands.plan_lines(report)
+                reports = [solve_commands.plan_solve(posed, options)]
+                lines = solve_commands.plan_lines(reports[0])
             else:
                 files = solve_commands.Files(out, plot)
                 with _steps() as progress:
-                    solution, report = solve_commands.solve_problem(posed, options, files, progress)
+                    solution, reports = solve_commands.solve_problem(
+                        posed, options, files, progress
+                    )
                 lines = [f"{posed.name}: {solution}".replace("\n", "\n  ")]
-                lines += [f"  written: {file}" for file in report["files"]]
-            _show(report, [part for line in lines for part in line.split("\n")], as_json=as_json)
+                lines += [f"  {line}" for line in solve_commands.trial_lines(reports)]
+                lines += [f"  written: {file}" for file in reports[0]["files"]]
+            if as_json:
+                for report in reports:
+                    _show(report, [], as_json=True)
+            else:
+                parts = [part for line in lines for part in line.split("\n")]
+                _show(reports[0], parts, as_json=False)
 
 
 @contextlib.contextmanager

@@ -33,11 +33,15 @@ def solve_options(
     points: int | None,
     sampling: str | None,
     precision: str | None,
+    recipe: str,
+    constraint: str | None,
 ) -> dict[str, Any]:
     """The arguments of `solve` that were given."""
     from pann.architecture import PRECISIONS
+    from pann.loss import CONSTRAINT_NAMES
     from pann.network.activations import ACTIVATIONS
     from pann.points import SAMPLERS
+    from pann.training.recipes import NAMES
 
     if sampling is not None and points is None:
         raise ValueError("--sampling needs --points, the number of points to sample")
@@ -48,6 +52,8 @@ def solve_options(
         "points": points,
         "sampling": sampling and choice("sampling", sampling, tuple(SAMPLERS)),
         "precision": precision and choice("precision", precision, PRECISIONS),
+        "recipe": choice("recipe", recipe, NAMES),
+        "constraint": constraint and choice("constraint", constraint, CONSTRAINT_NAMES),
     }
     return {name: value for name, value in given.items() if value not in (None, "auto")}
 

@@ -9,7 +9,6 @@ polynomial half is that of plain least squares, and the network fits what that l
 
 import abc
 import dataclasses
-from typing import Self
 
 import equinox as eqx
 import jax
@@ -58,7 +57,7 @@ class TrainingRows(eqx.Module):
         """How far the parameters are from fitting these rows, as one number."""
 
     @abc.abstractmethod
-    def take(self, chosen: Int[Array, " chosen"] | slice) -> Self:
+    def take(self, chosen: Int[Array, " chosen"] | slice) -> "TrainingRows":
         """Some of the points."""
 
 
@@ -106,7 +105,7 @@ class Rows(TrainingRows):
         size = jnp.linalg.norm(weights * self.target)
         return jnp.linalg.norm(weights * difference) / jnp.where(size > 0, size, 1.0)
 
-    def take(self, chosen: Int[Array, " chosen"] | slice) -> Self:
+    def take(self, chosen: Int[Array, " chosen"] | slice) -> "Rows":
         return jax.tree.map(lambda array: array[chosen], self)
 
 

@@ -6,12 +6,13 @@ trained beside the polynomial by Levenberg-Marquardt, and kept only if that resi
 `recipe="paper"`, or stages of your own, both halves are trained by gradients instead.
 """
 
+import dataclasses
 import math
 import os
 import pathlib
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 
@@ -86,13 +87,87 @@ def solve(
             "the default recipe solves for b at each step, where weak constraints and the "
             "preconditioner have no place; give recipe='paper' with them"
         )
+    folder = None if out is None else prepared_folder(pathlib.Path(out))
+    plan = make_plan(
+        problem,
+        degree=degree,
+        c=c,
+        basis=basis,
+        points=points,
+        sampling=sampling,
+        condition_points=condition_points,
+        width=width,
+        depth=depth,
+        activation=activation,
+        embedding=embedding,
+        by_gradient=by_gradient,
+        precision=precision,
+        seed=seed,
+        report=report,
+    )
+    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+        if by_gradient:
+            solution = solve_by_gradient(
+                plan.setup,
+                plan.ladder[0],
+                plan.architecture,
+                recipe=recipe_for(recipe),
+                loss=_loss(constraint, constraint_weight, is_paper=recipe == "paper"),
+                preconditioner=recipe == "paper" if preconditioner is None else preconditioner,
+                trials=trials,
+                start_from=start_from,
+                begin=begin,
+            )
+        else:
+            solution = solve_second_order(
+                plan.setup,
+                plan.ladder,
+                plan.architecture,
+                always_network=width is not None,
+                trials=trials,
+                iterations=iterations,
+                start_from=start_from,
+                begin=begin,
+            )
+    if folder is not None:
+        solution.save(folder / FILE_NAME)
+    return solution
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What is to be solved: points, bases to try one after another, and the network."""
+
+    setup: Setup
+    ladder: list[Basis]
+    architecture: Architecture
+
+
+def make_plan(
+    problem: Problem,
+    *,
+    degree: int | None = None,
+    c: float | None = None,
+    basis: Basis | None = None,
+    points: Points | int | None = None,
+    sampling: str | None = None,
+    condition_points: int | None = None,
+    width: int | tuple[int, ...] | None = None,
+    depth: int | None = None,
+    activation: str | Activation = "tanh",
+    embedding: EmbeddingOptions | None = None,
+    by_gradient: bool = False,
+    precision: str = "float64",
+    seed: int = 0,
+    report: Callable[[str, float], None] = lambda what, value: None,
+) -> Plan:
+    """Check the problem and the options of `solve`, and fill in what was left out."""
     if by_gradient and points is None:
         points, sampling = PAPER_POINTS, sampling or PAPER_SAMPLING
     if by_gradient and condition_points is None:
         condition_points = PAPER_CONDITION_POINTS
     if c is not None or (by_gradient and degree is None and basis is None):
         degree = degree_by_rule(PAPER_C if c is None else c, points, degree)
-    folder = None if out is None else prepared_folder(pathlib.Path(out))
     setup = Setup(
         problem,
         problem.check(),
@@ -116,39 +191,11 @@ def solve(
     )
     _check_smoothness(setup.orders, architecture)
     if basis is not None:
-        ladder = [basis]
-    elif degree is not None:
-        ladder = [make_basis(problem.domain, degree)]
-    else:
-        rungs = LADDERS.get(problem.domain.dimension, HIGH_DIMENSIONAL)
-        ladder = [make_basis(problem.domain, rung) for rung in rungs]
-    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
-        if by_gradient:
-            solution = solve_by_gradient(
-                setup,
-                ladder[0],
-                architecture,
-                recipe=recipe_for(recipe),
-                loss=_loss(constraint, constraint_weight, is_paper=recipe == "paper"),
-                preconditioner=recipe == "paper" if preconditioner is None else preconditioner,
-                trials=trials,
-                start_from=start_from,
-                begin=begin,
-            )
-        else:
-            solution = solve_second_order(
-                setup,
-                ladder,
-                architecture,
-                always_network=width is not None,
-                trials=trials,
-                iterations=iterations,
-                start_from=start_from,
-                begin=begin,
-            )
-    if folder is not None:
-        solution.save(folder / FILE_NAME)
-    return solution
+        return Plan(setup, [basis], architecture)
+    rungs: Sequence[int] = LADDERS.get(problem.domain.dimension, HIGH_DIMENSIONAL)
+    if degree is not None:
+        rungs = (degree,)
+    return Plan(setup, [make_basis(problem.domain, rung) for rung in rungs], architecture)
 
 
 def degree_by_rule(c: float, points: Points | int | None, degree: int | None = None) -> int:

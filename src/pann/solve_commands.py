@@ -6,27 +6,36 @@ A report is the object that `--json` prints.
 import dataclasses
 import math
 import pathlib
+import statistics
 import tempfile
 from collections.abc import Callable
 from typing import Any
 
-from pann.architecture import check_widths
-from pann.basis import make_basis
 from pann.domain import Box
 from pann.loading import load
 from pann.pde import Problem
-from pann.pde.placing import place_conditions, place_inside
-from pann.points import gauss_grid, sample
 from pann.problems import PROBLEMS, equation_of
 from pann.solution import Solution
-from pann.solve import DEFAULT_WIDTH, solve
-from pann.solving.second_order import HIGH_DIMENSIONAL, LADDERS
+from pann.solve import make_plan, prepared_folder, solve
 
 Report = dict[str, Any]
 
 SOLUTION, PICTURE = "solution.pann", "solution.png"
 # The Jacobian, its scaled copy, Q and what LAPACK needs besides.
 COPIES_OF_JACOBIAN = 4
+# The options of `solve` that decide the sizes.
+PLANNED = (
+    "degree",
+    "c",
+    "points",
+    "sampling",
+    "condition_points",
+    "width",
+    "depth",
+    "activation",
+    "precision",
+    "seed",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,10 +48,7 @@ class Files:
     def prepare(self) -> None:
         """Find out before the work whether all can be written; make the folder."""
         if self.folder is not None:
-            if self.folder.exists() and not self.folder.is_dir():
-                raise ValueError(f"'{self.folder}' is a file; --out names a folder")
-            self.folder.mkdir(parents=True, exist_ok=True)
-            _check_folder(self.folder)
+            prepared_folder(self.folder)
         if self.picture is not None:
             _check_picture(self.picture)
 
@@ -87,65 +93,73 @@ def solve_problem(
     options: dict[str, Any],
     files: Files,
     progress: Callable[[str, float], None],
-) -> tuple[Solution, Report]:
-    """Solve, write what was asked for, and tell how good it is."""
+) -> tuple[Solution, list[Report]]:
+    """Solve, write what was asked for, and tell of each trial how good it is."""
     files.prepare()
     solution = solve(problem, report=progress, **options)
-    report = dict(
+    written = files.write(solution)
+    common = dict(
         command="solve",
         problem=problem.name,
-        recipe="default",
-        trial=0,
-        rel_l2=_finite(solution.rel_l2),
-        residual=_finite(solution.residual),
-        seconds=solution.report.seconds,
-        terms=solution.model.num_terms,
-        units=solution.model.num_units,
+        recipe=options.get("recipe", "default"),
         degree=solution.report.degree,
         points=solution.report.num_points,
         precision=solution.model.precision,
-        seed=options.get("seed", 0),
         parameters=dict(solution.parameters),
         how=solution.report.how,
-        stop=solution.report.stop,
+        files=written,
     )
-    return solution, report | {"files": files.write(solution)}
+    reports = []
+    for trial, figures in enumerate(solution.report.trials):
+        finite = {key: _finite(figures[key]) for key in ("rel_l2", "residual")}
+        reports.append({**common, "trial": trial, **figures, **finite})
+    return solution, reports
+
+
+def trial_lines(reports: list[Report]) -> list[str]:
+    """The figures of several trials; of one there is nothing to add."""
+    if len(reports) == 1:
+        return []
+    lines = [
+        f"trial {report['trial']}: residual {report['residual'] or math.nan:.2e}"
+        + (f", error {report['rel_l2']:.2e}" if report["rel_l2"] is not None else "")
+        for report in reports
+    ]
+    errors = [report["rel_l2"] for report in reports if report["rel_l2"] is not None]
+    if len(errors) == len(reports):
+        mean, deviation = statistics.mean(errors), statistics.pstdev(errors)
+        lines.append(f"error over the trials: mean {mean:.2e}, deviation {deviation:.2e}")
+    return lines
 
 
 def plan_solve(problem: Problem, options: dict[str, Any]) -> Report:
     """Sizes and memory of the largest system that `solve` would make; nothing is solved."""
-    orders = problem.check()
-    domain = problem.domain
-    ladder = LADDERS.get(domain.dimension, HIGH_DIMENSIONAL)
-    degree = options.get("degree", ladder[-1])
-    basis = make_basis(domain, degree)
-    per_axis = degree + 4
-    if "points" in options:
-        sampling = options.get("sampling", "gauss")
-        inside = sample(sampling, domain, options["points"], options.get("seed", 0)).coordinates
-        per_axis = max(per_axis, round(len(inside) ** (1 / domain.dimension)))
-    else:
-        inside = gauss_grid(domain, (per_axis,) * domain.dimension).coordinates
-    placed = [place_inside(problem, inside, orders), *place_conditions(problem, per_axis)]
+    by_gradient = options.get("recipe", "default") != "default"
+    told = {key: value for key, value in options.items() if key in PLANNED}
+    plan = make_plan(problem, by_gradient=by_gradient, **told)
+    basis = plan.ladder[-1]
+    placed = plan.setup.placed(basis)
     rows = sum(block.target.size for block in placed)
     columns = basis.num_terms * len(problem.fields) + len(problem.parameters)
     tables = sum(len(block.points) * len(block.orders) for block in placed) * basis.num_terms
-    size = 4 if options.get("precision") == "float32" else 8
-    widths = check_widths(options.get("width", DEFAULT_WIDTH), options.get("depth", 2))
+    size = 4 if plan.architecture.precision == "float32" else 8
+    # Gradients need the tables, Gauss-Newton the Jacobian as well.
+    jacobians = 0 if by_gradient else COPIES_OF_JACOBIAN * rows * columns
+    degrees = [int(max(rung.degrees)) for rung in plan.ladder]
     return dict(
         command="solve",
         dry_run=True,
         problem=problem.name,
-        degree=degree,
-        degrees=[degree] if "degree" in options else list(ladder),
+        degree=degrees[-1],
+        degrees=degrees,
         terms=basis.num_terms,
         fields=list(problem.fields),
         columns=columns,
         points=sum(len(block.points) for block in placed),
         rows=rows,
-        widths=list(widths),
-        network_if_needed="width" not in options,
-        bytes=size * (tables + COPIES_OF_JACOBIAN * rows * columns),
+        widths=list(plan.architecture.widths),
+        network_if_needed="width" not in options and not by_gradient,
+        bytes=size * (tables + jacobians),
     )
 
 

@@ -6,7 +6,6 @@ points of the equation.
 """
 
 from collections.abc import Sequence
-from typing import Self
 
 import equinox as eqx
 import jax
@@ -73,7 +72,7 @@ class EquationRows(TrainingRows):
         squares, _, _ = self.squares(parameters, None, None, "mean")
         return jnp.sqrt(sum(squares.values(), jnp.zeros(())))
 
-    def take(self, chosen: Int[Array, " chosen"] | slice) -> Self:
+    def take(self, chosen: Int[Array, " chosen"] | slice) -> "EquationRows":
         """Some points of the equation; the conditions stay whole."""
         inside, count = self.blocks[0], self.num_points
         some = jax.tree.map(lambda array: array[chosen], inside)

@@ -1,0 +1,292 @@
+"""Equations by gradients: the loss against automatic differentiation, recipes, trials, options."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles import random_parameters
+
+import pann
+from pann import baselines
+from pann.basis import make_basis, orthonormal_scales
+from pann.domain import Box
+from pann.loss import Loss
+from pann.pde import Data, Dirichlet, Initial, Neumann, Problem
+from pann.pde.placing import place_conditions, place_inside
+from pann.pde.rows import equation_rows
+from pann.problems import poisson
+from pann.training import LBFGS, Adam, Constant, LeastSquares, Prune, Task
+
+SQUARE = Box(x=(-1, 1), y=(0, 3))
+RNG = np.random.default_rng(5)
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+def near(value, expected, tolerance):
+    np.testing.assert_allclose(float(value), float(expected), rtol=tolerance)
+
+
+def problem_with_everything():
+    """Nonlinear, two fields, a parameter, a normal derivative."""
+    return Problem(
+        SQUARE,
+        residual=lambda u, v, x, y, k: (u.xx + k * u * v.y + x, v.xy - u.x**2 + k**2 * v),
+        conditions=[
+            Dirichlet(SQUARE.boundary, lambda x, y: x + y, field="u"),
+            Neumann(SQUARE.face("y", "upper"), lambda x, y: x, field="v", weight=2.0),
+        ],
+        fields=("u", "v"),
+        parameters={"k": 0.7},
+    )
+
+
+@pytest.fixture(scope="module")
+def posed():
+    with jax.enable_x64(True):
+        problem = problem_with_everything()
+        basis = make_basis(SQUARE, 3)
+        inside = SQUARE.from_reference(RNG.uniform(-1, 1, (40, 2)))
+        placed = [
+            place_inside(problem, inside, problem.check()),
+            *place_conditions(problem, 5),
+        ]
+        rows = equation_rows(placed, problem, basis, "float64")
+        parameters = random_parameters(
+            3, dimension=2, widths=(5, 4), num_terms=basis.num_terms, num_outputs=2
+        )
+        parameters = dataclasses.replace(parameters, equation={"k": jnp.asarray(0.7)})
+        return basis, inside, placed, rows, parameters
+
+
+def fields_at(basis, parameters, points):
+    """u and v with all derivatives up to the second, by nested automatic differentiation."""
+    indices = basis.indices
+    lower, widths = jnp.asarray(SQUARE.lower), jnp.asarray(SQUARE.widths)
+
+    def legendre(n, s):
+        before, now = jnp.ones_like(s), s
+        for k in range(1, n):
+            before, now = now, ((2 * k + 1) * s * now - k * before) / (k + 1)
+        return before if n == 0 else now
+
+    def both(point):
+        s = 2 * (point - lower) / widths - 1
+        terms = [legendre(int(i), s[0]) * legendre(int(j), s[1]) for i, j in indices]
+        psi = parameters.network.features(s) * parameters.keep_a
+        return psi @ parameters.a + jnp.stack(terms) @ (parameters.b * parameters.keep_b[:, None])
+
+    every = lambda point: (both(point), jax.jacfwd(both)(point), jax.hessian(both)(point))
+    return jax.jit(jax.vmap(every))(jnp.asarray(points))
+
+
+def test_the_terms_are_those_of_nested_differentiation(posed):
+    basis, inside, placed, rows, parameters = posed
+    terms = Loss(constraint="none").terms(parameters, rows)
+    value, slope, second = fields_at(basis, parameters, inside)
+    u, v, k, x = value[:, 0], value[:, 1], 0.7, inside[:, 0]
+    first = second[:, 0, 0, 0] + k * u * slope[:, 1, 1] + x
+    other = second[:, 1, 0, 1] - slope[:, 0, 0] ** 2 + k**2 * v
+    near(terms["residual"], np.mean(first**2 + other**2), 1e-12)
+    value, _, _ = fields_at(basis, parameters, placed[1].points)
+    boundary = np.mean((value[:, 0] - np.sum(placed[1].points, axis=1)) ** 2)
+    near(terms["dirichlet 1"], boundary, 1e-12)
+    _, slope, _ = fields_at(basis, parameters, placed[2].points)
+    normal = np.mean((2 * (slope[:, 1, 1] - placed[2].points[:, 0])) ** 2)
+    near(terms["neumann 2"], normal, 1e-12)
+    summed = Loss(constraint="none", reduction="sum").terms(parameters, rows)
+    near(summed["residual"], 40 * terms["residual"], 1e-12)
+
+
+def test_the_constraint_sees_the_points_of_the_equation(posed):
+    basis, inside, _, rows, parameters = posed
+    terms = Loss(constraint="E", constraint_weight=1.0).terms(parameters, rows)
+    psi = jax.vmap(parameters.network.features)(jnp.asarray(SQUARE.to_reference(inside)))
+    psi = psi * parameters.keep_a
+    phi = basis.table(inside) * np.asarray(parameters.keep_b)
+    # C_E of the paper, entry by entry: a row for each point, a column for each unit.
+    kept_a, kept_b = np.asarray(parameters.kept_a), np.asarray(parameters.kept_b)
+    entries = [(phi @ kept_b[:, field])[:, None] * (psi * kept_a[:, field]) for field in range(2)]
+    total = sum(np.sum(np.asarray(entry) ** 2) for entry in entries)
+    near(terms["constraint"], np.sqrt(total), 1e-10)
+
+
+def test_every_point_is_weighed_by_the_preconditioner(posed):
+    basis, _, placed, rows, parameters = posed
+    stacked = jax.tree.map(lambda leaf: leaf[None], parameters)
+    scales = jnp.asarray(orthonormal_scales(basis))
+    task = Task(rows, Loss(), jax.random.key(0), term_scales=scales)
+    (weights,) = np.asarray(task.weights(stacked))
+    points = np.concatenate([each.points for each in placed])
+    orthonormal = dataclasses.replace(basis, scaling="orthonormal").table(points)
+    kept = np.asarray(parameters.keep_b)
+    expected = np.sqrt(kept.sum() / np.sum(orthonormal[:, kept] ** 2, axis=1))
+    np.testing.assert_allclose(weights, expected, rtol=1e-12)
+
+
+def test_a_minibatch_has_the_same_mean(posed):
+    _, _, _, rows, parameters = posed
+    loss = Loss(constraint="none")
+    whole = loss.terms(parameters, rows)
+    parts = [loss.terms(parameters, rows.take(jnp.arange(s, s + 10))) for s in range(0, 40, 10)]
+    mean = np.mean([part["residual"] for part in parts])
+    near(mean, whole["residual"], 1e-12)
+    near(parts[0]["dirichlet 1"], whole["dirichlet 1"], 1e-12)
+
+
+QUICK = (Adam(300, Constant(5e-3)), Prune(1e-4), LBFGS(100), Prune(1e-4))
+
+
+def oscillation():
+    """u'' + k^2 u = 0 on [0, 2] with u = sin(2 x)."""
+    line = Box(x=(0, 2))
+    exact = lambda x: jnp.sin(2 * x)
+    return Problem(
+        line,
+        residual=lambda u, x: u.xx + 4 * u,
+        conditions=[
+            Dirichlet(line.face("x", "lower"), 0.0),
+            Neumann(line.face("x", "lower"), -2.0),
+        ],
+        exact=exact,
+    )
+
+
+@pytest.fixture(scope="module")
+def trained():
+    options = {"points": 60, "sampling": "uniform", "degree": 8, "width": 6, "depth": 2}
+    return pann.solve(oscillation(), recipe=QUICK, constraint="E", trials=2, **options)
+
+
+def test_gradients_solve_an_easy_equation(trained):
+    assert trained.rel_l2 < 1e-3
+    assert [figures["seed"] for figures in trained.report.trials] == [0, 1]
+    errors = [figures["rel_l2"] for figures in trained.report.trials]
+    residuals = [figures["residual"] for figures in trained.report.trials]
+    assert trained.rel_l2 in errors
+    assert len(set(residuals)) == 2
+    history = trained.report.history
+    assert {"residual", "dirichlet 1", "neumann 2", "constraint", "fresh residual"} == set(history)
+    assert history["residual"][-1] < 1e-2 * history["residual"][0]
+
+
+def test_trials_are_those_of_single_runs(trained):
+    options = {"points": 60, "sampling": "uniform", "degree": 8, "width": 6, "depth": 2}
+    alone = pann.solve(oscillation(), recipe=QUICK[:1], constraint="E", **options)
+    both = pann.solve(oscillation(), recipe=QUICK[:1], constraint="E", trials=2, **options)
+    first = both.report.trials[0]
+    assert alone.report.trials[0]["rel_l2"] == pytest.approx(first["rel_l2"], rel=1e-6)
+
+
+def test_the_polynomial_alone_by_gradients():
+    solution = pann.solve(oscillation(), recipe=(LBFGS(200),), points=60, degree=10, width=0)
+    assert solution.model.parameters.network is None
+    assert solution.rel_l2 < 1e-3
+
+
+def test_an_unknown_parameter_is_trained_with_the_rest():
+    line = Box(x=(0, 2))
+    points = np.linspace(0, 2, 30)[:, None]
+    problem = Problem(
+        line,
+        residual=lambda u, x, k: u.xx + k * u,
+        conditions=[Data(points, np.sin(2 * points[:, 0]), weight=10.0)],
+        parameters={"k": 2.5},
+    )
+    recipe = (Adam(500, Constant(2e-2)), LBFGS(200))
+    solution = pann.solve(problem, recipe=recipe, points=60, degree=10, width=0)
+    assert solution.parameters["k"] == pytest.approx(4.0, abs=1e-3)
+
+
+def test_a_pinn_has_a_network_and_a_bias_alone():
+    solution = baselines.pinn(oscillation(), points=40, width=5, depth=1, recipe=QUICK)
+    assert solution.model.num_terms == 1
+    assert solution.model.num_units == 5
+    assert "Prune" not in solution.report.how
+
+
+def test_minibatches_and_single_precision():
+    recipe = (Adam(400, Constant(1e-2), batch_size=16),)
+    solution = pann.solve(
+        oscillation(), recipe=recipe, points=64, degree=6, width=0, precision="float32"
+    )
+    assert solution.model.precision == "float32"
+    assert solution.rel_l2 < 0.5
+
+
+def test_the_papers_rule_gives_the_degree():
+    recipe = (Adam(1),)
+    options = {"recipe": recipe, "width": 0, "sampling": "sobol"}
+    assert pann.solve(poisson(), c=0.003, points=1024, **options).report.degree == 12
+    assert pann.solve(poisson(), points=512, **options).report.degree == 10
+    assert pann.solve(poisson(), c=0.01, points=100, width=0).report.degree == 9
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"constraint": "E"}, "weak constraints and the preconditioner have no place"),
+        ({"preconditioner": True}, "give recipe='paper' with them"),
+        ({"recipe": "paper", "constraint": "exact"}, "belongs to recipe='default'"),
+        ({"recipe": "papre"}, "there is no recipe 'papre'; choose default or paper"),
+        ({"recipe": (LeastSquares(),)}, "LeastSquares fits data; an equation is trained by Adam"),
+        ({"c": 0.01}, r"give points=N"),
+        ({"c": 0.01, "points": 100, "degree": 4}, "both give the degree; use one of them"),
+        ({"trials": 0}, "trials must be an integer of at least 1, got 0"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        pann.solve(oscillation(), **options)
+
+
+# ---- Folders, and going on ----
+
+
+def test_a_folder_gets_the_solution(tmp_path):
+    solution = pann.solve(oscillation(), degree=16, out=tmp_path / "new" / "folder")
+    loaded = pann.load(tmp_path / "new" / "folder" / "solution.pann")
+    assert loaded(x=0.3) == solution(x=0.3)
+    assert loaded.report.trials == solution.report.trials
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="is a file; out names a folder"):
+        pann.solve(oscillation(), out=tmp_path / "file")
+
+
+def test_a_loaded_solution_is_refined_with_its_network(trained, tmp_path):
+    trained.save(tmp_path / "a.pann")
+    loaded = pann.load(tmp_path / "a.pann")
+    better = loaded.refine(oscillation(), iterations=30)
+    assert better.rel_l2 < 0.1 * trained.rel_l2
+    by_gradient = loaded.refine(oscillation(), recipe=(LBFGS(50),), points=60)
+    assert by_gradient.rel_l2 < trained.rel_l2
+    assert by_gradient.model.num_units == loaded.model.num_units
+
+
+# ---- Networks on periodic axes ----
+
+
+def test_a_network_repeats_along_a_periodic_axis(tmp_path):
+    box = Box(x=(0, 2), t=(0, 1), time="t", periodic="x")
+    wave = lambda x, t: jnp.exp(jnp.sin(jnp.pi * (x - t)))
+    problem = Problem(
+        box,
+        residual=lambda u, x, t: u.t + u.x,
+        conditions=[Initial(lambda x, t: wave(x, 0.0))],
+        exact=wave,
+    )
+    without = pann.solve(problem, degree=3, width=0)
+    solution = pann.solve(problem, degree=3, width=10, iterations=60)
+    assert solution.model.num_units == 10
+    assert solution.rel_l2 < 0.5 * without.rel_l2
+    for order in range(3):
+        ends = [solution.derivative({"x": order}, x=x, t=0.4) for x in (0.0, 2.0)]
+        assert ends[0] == pytest.approx(ends[1], rel=1e-12)
+    solution.save(tmp_path / "wave.pann")
+    assert pann.load(tmp_path / "wave.pann")(x=0.3, t=0.2) == solution(x=0.3, t=0.2)
