@@ -106,14 +106,19 @@ def face_points(faces: Faces, points_per_axis: int) -> tuple[np.ndarray, np.ndar
 
 def evaluate(value: Any, problem: Problem, points: np.ndarray) -> np.ndarray:
     """A number, or a function of the coordinates, at points; refused where it is not finite."""
-    if callable(value):
-        with jax.enable_x64(True):
-            value = value(**{name: points[:, i] for i, name in enumerate(problem.domain.names)})
-    result = np.broadcast_to(np.asarray(value, float), (len(points),))
+    result = evaluate_anywhere(value, problem, points)
     if not np.all(np.isfinite(result)):
         where = points[int(np.argmin(np.isfinite(result)))]
         raise ValueError(f"a given value is not finite at {where}; look at that function there")
     return result
+
+
+def evaluate_anywhere(value: Any, problem: Problem, points: np.ndarray) -> np.ndarray:
+    """A number, or a function of the coordinates, at points where it need not be defined."""
+    if callable(value):
+        with jax.enable_x64(True):
+            value = value(**{name: points[:, i] for i, name in enumerate(problem.domain.names)})
+    return np.broadcast_to(np.asarray(value, float), (len(points),))
 
 
 def _unit(problem: Problem, axis: str, order: int) -> Order:
