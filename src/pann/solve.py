@@ -22,9 +22,12 @@ from pann.domain import Box
 from pann.model import PANN, Parameters
 from pann.network import Activation, Complementary, activation_named
 from pann.network.taylor import smoothness
+from pann.pde.ansatz import Ansatz, check_alike, in_terms_of_u
 from pann.pde.blocks import Block, Placed, make_block
+from pann.pde.evaluation import evaluate_solution
 from pann.pde.fields import Order
 from pann.pde.levenberg import backgrounds, levenberg_marquardt, residual_sizes
+from pann.pde.lift import make_ansatz
 from pann.pde.newton import Unknowns, channels_of, newton, start
 from pann.pde.placing import evaluate, place_conditions, place_inside
 from pann.pde.problem import Problem
@@ -59,6 +62,7 @@ class _Setup:
     sampling: str | None
     seed: int
     report: Callable[[str, float], None]
+    ansatz: Ansatz | None
 
     def placed(self, basis: Basis, at_least: int = 0) -> list[Placed]:
         """Points that fit the basis, and at least so many inside unless the user chose them."""
@@ -76,7 +80,8 @@ class _Setup:
             dataclasses.replace(placed, weight=CONDITION_WEIGHT * placed.weight)
             for placed in place_conditions(self.problem, per_axis)
         ]
-        return [place_inside(self.problem, inside, self.orders), *conditions]
+        placed = [place_inside(self.problem, inside, self.orders), *conditions]
+        return placed if self.ansatz is None else [self.ansatz.wrap(each) for each in placed]
 
     def blocks(self, basis: Basis, precision: str, at_least: int = 0) -> tuple[Block, ...]:
         return tuple(
@@ -88,6 +93,7 @@ class _Setup:
         """The equation at random points that are not trained on."""
         points = uniform(self.problem.domain, NUM_FRESH, seed=self.seed + 7).coordinates
         placed = place_inside(self.problem, points, self.orders)
+        placed = placed if self.ansatz is None else self.ansatz.wrap(placed)
         return make_block(placed, self.problem, basis, "float64")
 
 
@@ -114,7 +120,9 @@ def solve(
     polynomial does not resolve the solution. `start_from` is a solution to begin with.
     """
     begin = time.perf_counter()
-    setup = _Setup(problem, problem.check(), points, sampling, seed, report)
+    setup = _Setup(problem, problem.check(), points, sampling, seed, report, make_ansatz(problem))
+    if start_from is not None:
+        check_alike(start_from.ansatz, setup.ansatz)
     widths = check_widths(DEFAULT_WIDTH if width is None else width, depth)
     if problem.domain.periodic:
         if widths and width is not None:
@@ -209,13 +217,13 @@ def _with_network(
     )
     model = dataclasses.replace(before.model, parameters=whole)
     (background,) = backgrounds((fresh,), trained, problem.domain)
-    residual = relative_residual(fresh, solved, model, background)
+    residual = relative_residual(fresh, solved, model, background, setup.ansatz)
     how = f"{before.report.how}, then Levenberg-Marquardt on both, {len(outcome.fresh) - 1} steps"
     report = dataclasses.replace(
         before.report,
         how=how,
         residual=residual,
-        rel_l2=relative_error(problem, model),
+        rel_l2=relative_error(problem, model, setup.ansatz),
         stop=outcome.reason,
         seconds=time.perf_counter() - begin,
         history=before.report.history
@@ -272,13 +280,14 @@ def _on_basis(
             how=f"Gauss-Newton on the polynomial, {len(outcome.sums) - 1} steps",
             degree=int(np.max(basis.degrees, initial=0)),
             num_points=sum(len(block.weights) for block in blocks),
-            residual=relative_residual(setup.fresh(basis), unknowns, model),
-            rel_l2=relative_error(problem, model),
+            residual=relative_residual(setup.fresh(basis), unknowns, model, None, setup.ansatz),
+            rel_l2=relative_error(problem, model, setup.ansatz),
             stop=outcome.reason,
             seconds=time.perf_counter() - begin,
             history={"sum of squares": outcome.sums},
         ),
         problem=problem,
+        ansatz=setup.ansatz,
     )
 
 
@@ -312,7 +321,11 @@ def _model(domain: Box, basis: Basis, unknowns: Unknowns, precision: str) -> PAN
 
 
 def relative_residual(
-    block: Block, unknowns: Unknowns, model: PANN, background: Any = None
+    block: Block,
+    unknowns: Unknowns,
+    model: PANN,
+    background: Any = None,
+    ansatz: Ansatz | None = None,
 ) -> float:
     """The residual's root mean square over the size of the equation's terms, at the block's points.
 
@@ -320,9 +333,10 @@ def relative_residual(
     as for a linear solution of Laplace's equation, only rounding would be left to compare with.
     """
     channels = channels_of(block, unknowns.b.astype(block.x.dtype), background)
+    block, channels = in_terms_of_u(block, channels)
     parameters = {name: value.astype(block.x.dtype) for name, value in unknowns.parameters.items()}
     residual, slopes = block.linearize(channels, parameters)
-    values = model(np.asarray(block.coordinates)).reshape(len(block.x), -1)
+    values = evaluate_solution(model, ansatz, np.asarray(block.coordinates))
     sizes = np.sqrt(np.mean(values**2, axis=0))
     scales = [np.prod((2 / model.domain.widths) ** np.asarray(order)) for order in block.orders]
     floor = jnp.asarray(np.outer(scales, sizes))[:, None, :]
@@ -332,7 +346,7 @@ def relative_residual(
     return float(jnp.linalg.norm(residual)) / (size or 1.0)
 
 
-def relative_error(problem: Problem, model: PANN) -> float | None:
+def relative_error(problem: Problem, model: PANN, ansatz: Ansatz | None = None) -> float | None:
     """The relative l2 error of all fields at 100,000 random points, if the solution is known."""
     if problem.exact is None:
         return None
@@ -340,4 +354,4 @@ def relative_error(problem: Problem, model: PANN) -> float | None:
     exact = problem.exact(**{name: points[:, i] for i, name in enumerate(problem.domain.names)})
     parts = exact if isinstance(exact, tuple) else (exact,)
     true = np.stack([evaluate(np.asarray(part), problem, points) for part in parts], axis=1)
-    return relative_l2(model(points).reshape(len(points), -1), true)
+    return relative_l2(evaluate_solution(model, ansatz, points), true)

@@ -24,9 +24,14 @@ def place_inside(problem: Problem, points: np.ndarray, orders: tuple[Order, ...]
 
 
 def place_conditions(problem: Problem, points_per_axis: int) -> list[Placed]:
-    """Every condition at Gauss points on its faces, `points_per_axis` along each axis."""
+    """Every condition at Gauss points on its faces, `points_per_axis` along each axis.
+
+    Hard ones are left out: they hold by the form of the solution.
+    """
     placed = []
     for number, condition in enumerate(problem.conditions):
+        if isinstance(condition, Dirichlet | Initial) and condition.hard:
+            continue
         name = f"{type(condition).__name__.lower()} {number + 1}"
         field = 0 if condition.field is None else problem.fields.index(condition.field)
         zero = (0,) * problem.domain.dimension
