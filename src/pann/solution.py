@@ -10,6 +10,9 @@ from jaxtyping import Float
 
 from pann.files import Contents, FileError, model_from_state, model_state, write
 from pann.model import PANN, Parts
+from pann.pde.ansatz import Ansatz
+from pann.pde.ansatz_state import ansatz_from_state, ansatz_state, split_arrays
+from pann.pde.evaluation import evaluate_derivative, evaluate_parts, evaluate_solution
 from pann.pde.problem import Problem
 
 if TYPE_CHECKING:
@@ -40,35 +43,37 @@ class Report:
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """Call it at coordinates, `solution(x=0.1, y=0.2)`; numbers or arrays that broadcast."""
+    """Call it at coordinates, `solution(x=0.1, y=0.2)`; numbers or arrays that broadcast.
+
+    Where conditions are hard, `ansatz` makes u of the model, which then is the free factor v.
+    """
 
     model: PANN
     fields: tuple[str, ...]
     parameters: Mapping[str, float]
     report: Report
     problem: Problem | None = None
+    ansatz: Ansatz | None = None
 
     def __call__(self, **coordinates: Any) -> Any:
         """u, or a tuple of all fields, in the shape of the coordinates."""
         points, shape = self._points(coordinates)
-        return self._shaped(self.model(points), shape)
+        return self._shaped(evaluate_solution(self.model, self.ansatz, points), shape)
 
     def parts(self, **coordinates: Any) -> Parts:
         """The network's and the polynomial's share; for several fields tuples of them."""
         points, shape = self._points(coordinates)
-        network, polynomial = self.model.parts(points)
+        network, polynomial = evaluate_parts(self.model, self.ansatz, points)
         return Parts(self._shaped(network, shape), self._shaped(polynomial, shape))
 
     def derivative(self, orders: Mapping[str, int], **coordinates: Any) -> Any:
         """A derivative, `solution.derivative({"x": 2}, x=0.1, y=0.2)`."""
-        from pann.pde.evaluation import evaluate_derivative
-
         unknown = set(orders) - set(self.model.domain.names)
         if unknown:
             raise ValueError(f"'{unknown.pop()}' is not an axis; the axes are {self._axes}")
         points, shape = self._points(coordinates)
         order = tuple(int(orders.get(name, 0)) for name in self.model.domain.names)
-        return self._shaped(evaluate_derivative(self.model, points, order), shape)
+        return self._shaped(evaluate_derivative(self.model, self.ansatz, points, order), shape)
 
     @property
     def rel_l2(self) -> float | None:
@@ -139,14 +144,16 @@ class Solution:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a `.pann` file; `pann.load` opens it and needs no code of yours."""
         state, arrays = model_state(self.model)
+        ansatz, ansatz_arrays = ansatz_state(self.ansatz)
         header = {
             "model": state,
+            "ansatz": ansatz,
             "fields": list(self.fields),
             "parameters": dict(self.parameters),
             "report": dataclasses.asdict(self.report),
             "problem": None if self.problem is None else self.problem.name,
         }
-        write(path, KIND, header, arrays)
+        write(path, KIND, header, arrays | ansatz_arrays)
 
     def __str__(self) -> str:
         report = self.report
@@ -180,7 +187,10 @@ def load(contents: Contents) -> Solution:
     """The solution in a `.pann` file, without its problem."""
     header = contents.header
     try:
-        model = model_from_state(header["model"], contents.arrays)
+        of_ansatz, of_model = split_arrays(contents.arrays)
+        model = model_from_state(header["model"], of_model)
+        # Files of solutions without hard conditions may lack the entry.
+        ansatz = ansatz_from_state(header.get("ansatz"), of_ansatz, model)
         fields, parameters = header["fields"], header["parameters"]
         report = Report(**header["report"])
         good = (
@@ -196,4 +206,4 @@ def load(contents: Contents) -> Solution:
         raise FileError(
             "the file holds no usable solution: fields, parameters or report are broken"
         )
-    return Solution(model, tuple(fields), parameters, report)
+    return Solution(model, tuple(fields), parameters, report, ansatz=ansatz)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from pann.model import PANN
+from pann.pde.ansatz import Ansatz
+from pann.pde.evaluation import evaluate_parts
 from pann.pde.placing import evaluate
 from pann.pde.problem import Problem
 
@@ -53,6 +55,8 @@ class Drawable(Protocol):
 
     @property
     def model(self) -> PANN: ...
+    @property
+    def ansatz(self) -> Ansatz | None: ...
     @property
     def fields(self) -> tuple[str, ...]: ...
     @property
@@ -117,7 +121,7 @@ def _title(solution: Drawable) -> str:
 def _fields(solution: Drawable) -> dict[str, dict[str, np.ndarray]]:
     """For every field its values on the grid, by the names of the panels or curves."""
     points, shape = _grid(solution)
-    network, polynomial = (half.reshape(len(points), -1) for half in solution.model.parts(points))
+    network, polynomial = evaluate_parts(solution.model, solution.ansatz, points)
     exact = _exact(solution, points)
     fields = {}
     for number, field in enumerate(solution.fields):

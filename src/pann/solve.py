@@ -22,7 +22,9 @@ from pann.domain import Box
 from pann.loss import Loss
 from pann.network import Activation, Circles, EmbeddingOptions, activation_named
 from pann.network.taylor import smoothness
+from pann.pde.ansatz import check_alike
 from pann.pde.fields import Order
+from pann.pde.lift import make_ansatz
 from pann.pde.problem import Problem
 from pann.points import Points
 from pann.solution import Solution
@@ -105,6 +107,8 @@ def solve(
         seed=seed,
         report=report,
     )
+    if start_from is not None:
+        check_alike(start_from.ansatz, plan.setup.ansatz)
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         if by_gradient:
             solution = solve_by_gradient(
@@ -177,6 +181,7 @@ def make_plan(
         report,
         condition_points,
         1.0 if by_gradient else CONDITION_WEIGHT,
+        make_ansatz(problem),
     )
     default_width = PAPER_WIDTH if by_gradient else DEFAULT_WIDTH
     default_depth = PAPER_DEPTH if by_gradient else DEFAULT_DEPTH

@@ -85,7 +85,7 @@ def model_state(model: PANN) -> tuple[Header, dict[str, np.ndarray]]:
         arrays |= network_arrays
     header = {
         "domain": _domain_state(model.domain),
-        "basis": _basis_state(model.basis),
+        "basis": basis_state(model.basis),
         "network": network,
         "bias": parameters.bias is not None,
         "precision": model.precision,
@@ -105,7 +105,7 @@ def model_from_state(header: Any, arrays: Mapping[str, np.ndarray]) -> PANN:
     num_outputs = header["num_outputs"]
     if num_outputs is not None:
         check_integer(num_outputs, "the number of outputs", 1, MAX_SIZE)
-    num_terms, num_axes = _basis_sizes(header["basis"])
+    num_terms, num_axes = basis_sizes(header["basis"])
     bias = check_bool(header["bias"], "'bias' of the model")
     network, layers, width = header["network"], {}, 0
     if network is not None:
@@ -120,9 +120,9 @@ def model_from_state(header: Any, arrays: Mapping[str, np.ndarray]) -> PANN:
         **({"bias": (outputs,)} if bias else {}),
     }
     masks: Shapes = {"keep_a": (width,), "keep_b": (num_terms,)}
-    _check_arrays(arrays, precision, floats, masks, {"indices": (num_terms, num_axes)})
+    check_arrays(arrays, precision, floats, masks, {"indices": (num_terms, num_axes)})
 
-    basis = _basis_from(header["basis"], domain, arrays["indices"])
+    basis = basis_from(header["basis"], domain, arrays["indices"])
     with jax.enable_x64(True):
         on_device = {name: jax.device_put(np.asarray(arrays[name])) for name in floats | masks}
     parameters = Parameters(
@@ -137,7 +137,7 @@ def model_from_state(header: Any, arrays: Mapping[str, np.ndarray]) -> PANN:
     return PANN(domain, basis, parameters, precision, num_outputs)
 
 
-def _check_arrays(
+def check_arrays(
     arrays: Mapping[str, np.ndarray], precision: str, floats: Shapes, masks: Shapes, whole: Shapes
 ) -> None:
     """The arrays must be exactly these, with finite numbers."""
@@ -197,7 +197,7 @@ def _domain_from(state: Any) -> Box:
         raise FileError(f"the domain is wrong: {told(error)}") from None
 
 
-def _basis_state(basis: Basis) -> Header:
+def basis_state(basis: Basis) -> Header:
     names = {type(family): name for name, family in FAMILIES.items()}
     for family in basis.families:
         if type(family) not in names:
@@ -213,13 +213,13 @@ def _basis_state(basis: Basis) -> Header:
     }
 
 
-def _basis_sizes(state: Any) -> tuple[int, int]:
+def basis_sizes(state: Any) -> tuple[int, int]:
     check_object(state, "the basis", ("axes", "families", "scaling", "num_terms"))
     num_terms = check_integer(state["num_terms"], "the number of terms", 0, MAX_SIZE)
     return num_terms, len(check_list(state["axes"], "the list of the basis's axes"))
 
 
-def _basis_from(state: Header, domain: Box, indices: np.ndarray) -> Basis:
+def basis_from(state: Header, domain: Box, indices: np.ndarray) -> Basis:
     if not state["axes"]:
         raise FileError("the basis must see at least one axis")
     axes = tuple(check_text(name, "an axis of the basis") for name in state["axes"])

@@ -13,12 +13,16 @@ Values = Callable[..., Any] | float | int
 
 @dataclasses.dataclass(frozen=True)
 class Dirichlet:
-    """The field is `value` on the faces; a number, or a function of the coordinates."""
+    """The field is `value` on the faces; a number, or a function of the coordinates.
+
+    With `hard` it holds exactly, by the form of the solution, and not in the least-squares sense.
+    """
 
     faces: Faces
     value: Values = 0.0
     field: str | None = None
     weight: float = 1.0
+    hard: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,12 +50,16 @@ class Robin:
 
 @dataclasses.dataclass(frozen=True)
 class Initial:
-    """The field, or its time derivative of that `order`, is `value` at the first moment."""
+    """The field, or its time derivative of that `order`, is `value` at the first moment.
+
+    With `hard` it holds exactly; a hard derivative, of order 1, needs a hard value beside it.
+    """
 
     value: Values
     order: int = 0
     field: str | None = None
     weight: float = 1.0
+    hard: bool = False
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Derivatives of a model's halves in the domain's own coordinates."""
+"""A solution and its derivatives, from those of a model's halves, in the domain's coordinates."""
 
 from collections.abc import Mapping
 
@@ -9,8 +9,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from pann.domain import Box
-from pann.model import PANN, Parameters
-from pann.network.taylor import feature_derivatives
+from pann.model import PANN, Parameters, Parts
+from pann.network.taylor import feature_derivatives, lower_set
+from pann.pde.ansatz import Ansatz
 from pann.pde.fields import Order
 
 
@@ -45,16 +46,45 @@ def combine_features(
     )
 
 
+def evaluate_parts(
+    model: PANN, ansatz: Ansatz | None, points: Float[np.ndarray, "points d"]
+) -> Parts:
+    """The network's and the polynomial's share of u, a column for each field.
+
+    Under an ansatz u = lift + bump * v the lift is the polynomial's.
+    """
+    network, polynomial = (half.reshape(len(points), -1) for half in model.parts(points))
+    if ansatz is None:
+        return Parts(network, polynomial)
+    zero = (0,) * model.domain.dimension
+    return Parts(
+        ansatz.bump(points, zero) * network, ansatz.combine(points, zero, {zero: polynomial})
+    )
+
+
+def evaluate_solution(
+    model: PANN, ansatz: Ansatz | None, points: Float[np.ndarray, "points d"]
+) -> Float[np.ndarray, "points fields"]:
+    """u at points of the domain."""
+    network, polynomial = evaluate_parts(model, ansatz, points)
+    return network + polynomial
+
+
 def evaluate_derivative(
-    model: PANN, points: Float[np.ndarray, "points d"], order: Order
+    model: PANN, ansatz: Ansatz | None, points: Float[np.ndarray, "points d"], order: Order
 ) -> Float[np.ndarray, "points fields"]:
     """D^order u at points of the domain."""
     parameters = model.parameters
+    orders = (order,) if ansatz is None else lower_set([order])
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         x = jnp.asarray(model.domain.to_reference(points), model.precision)
-        network = np.asarray(_channels(parameters, x, (order,), model.domain))[0]
+        network = np.asarray(_channels(parameters, x, orders, model.domain))
         kept_b = np.asarray(parameters.kept_b)
-    return model.basis.table(points, order) @ kept_b + network
+    v = {
+        each: model.basis.table(points, each) @ kept_b + of_network
+        for each, of_network in zip(orders, network, strict=True)
+    }
+    return v[order] if ansatz is None else ansatz.combine(points, order, v)
 
 
 @eqx.filter_jit

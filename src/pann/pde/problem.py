@@ -10,11 +10,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pann.domain import Box
-from pann.pde.conditions import Condition, Data, Dirichlet, Initial, Neumann, Periodic, Robin
+from pann.domain import Box, Faces
+from pann.pde.conditions import (
+    Condition,
+    Data,
+    Dirichlet,
+    Initial,
+    Neumann,
+    Periodic,
+    Robin,
+    Values,
+)
 from pann.pde.fields import Field, Order
 
 CHECK_POINTS = 16
+# Axis, side and order of a derivative by that axis: what a hard condition fixes.
+Trace = tuple[str, str, int]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -81,11 +92,34 @@ class Problem:
         parts = result if isinstance(result, tuple) else (result,)
         return tuple(part.value if isinstance(part, Field) else part for part in parts)
 
+    def hard_traces(self, field: str) -> dict[Trace, Values]:
+        """What holds exactly for a field, from its hard conditions."""
+        traces: dict[Trace, Values] = {}
+        for condition in self.conditions:
+            if not isinstance(condition, Dirichlet | Initial) or not condition.hard:
+                continue
+            if (condition.field or self.fields[0]) != field:
+                continue
+            if isinstance(condition, Dirichlet):
+                new = [(axis, side, 0) for axis, side in condition.faces.sides]
+            else:
+                new = [(str(self.domain.time), "lower", condition.order)]
+            for axis, side, order in new:
+                if (axis, side, order) in traces:
+                    face = Faces(self.domain, ((axis, side),))
+                    raise ValueError(
+                        f"'{field}' has two hard conditions on {face}; keep one of them"
+                    )
+                traces[axis, side, order] = condition.value
+        return traces
+
     def check(self) -> tuple[Order, ...]:
         """Find the user's mistakes before anything is compiled; the derivatives asked for."""
         self._check_names()
         for condition in self.conditions:
             self._check_condition(condition)
+        for field in self.fields:
+            self._check_hard(field)
         if not self.conditions:
             raise ValueError(
                 f"{self.name} has no conditions: infinitely many solutions; add for instance "
@@ -133,6 +167,38 @@ class Problem:
                 )
             if not self.domain.contains(points):
                 raise ValueError("some points of Data lie outside the domain")
+
+    def _check_hard(self, field: str) -> None:
+        traces, time = self.hard_traces(field), self.domain.time
+        for axis, _, order in traces:
+            if axis in self.domain.periodic:
+                raise ValueError(
+                    f"'{field}' has a hard condition on a face of '{axis}', but that axis is "
+                    f"periodic and has no faces; leave '{axis}' out of periodic=..., or the "
+                    "condition out"
+                )
+            if order not in (0, 1):
+                raise ValueError(
+                    f"Initial of order {order} cannot be hard, only 0 and 1 can; use hard=False"
+                )
+            if order == 1 and (axis, "lower", 0) not in traces:
+                raise ValueError(
+                    f"'{field}' has a hard Initial of order 1 without one of order 0; add "
+                    "Initial(value, hard=True), or use hard=False"
+                )
+            if order == 1 and (axis, "upper", 0) in traces:
+                raise ValueError(
+                    f"'{field}' has hard conditions on value and derivative at the first moment "
+                    f"and on the value at the last one, along '{time}'; use hard=False for one"
+                )
+        for condition in self.conditions:
+            if not isinstance(condition, Periodic) or (condition.field or field) != field:
+                continue
+            if any(axis == condition.axis for axis, _, _ in traces):
+                raise ValueError(
+                    f"'{field}' is Periodic along '{condition.axis}' and has a hard condition on "
+                    "a face of that axis; use hard=False there"
+                )
 
     def _check_residual(self) -> tuple[Order, ...]:
         asked: dict[Order, None] = {}

@@ -159,13 +159,14 @@ def _solution(
             how=f"gradients on both halves: {stages}",
             degree=int(np.max(basis.degrees, initial=0)),
             num_points=num_points,
-            residual=relative_residual(block, unknowns, model, background),
-            rel_l2=relative_error(problem, model),
+            residual=relative_residual(block, unknowns, model, background, setup.ansatz),
+            rel_l2=relative_error(problem, model, setup.ansatz),
             stop="; ".join((last.reasons[trial], *last.notes)),
             seconds=time.perf_counter() - begin,
             history=_history(outcomes, trial),
         ),
         problem=problem,
+        ansatz=setup.ansatz,
     )
 
 

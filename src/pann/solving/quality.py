@@ -7,7 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from pann.model import PANN
+from pann.pde.ansatz import Ansatz, in_terms_of_u
 from pann.pde.blocks import Block
+from pann.pde.evaluation import evaluate_solution
 from pann.pde.newton import Unknowns, channels_of
 from pann.pde.placing import evaluate
 from pann.pde.problem import Problem
@@ -18,7 +20,11 @@ NUM_TEST = 100_000
 
 
 def relative_residual(
-    block: Block, unknowns: Unknowns, model: PANN, background: Any = None
+    block: Block,
+    unknowns: Unknowns,
+    model: PANN,
+    background: Any = None,
+    ansatz: Ansatz | None = None,
 ) -> float:
     """The residual's root mean square over the size of the equation's terms, at the block's points.
 
@@ -26,9 +32,10 @@ def relative_residual(
     as for a linear solution of Laplace's equation, only rounding would be left to compare with.
     """
     channels = channels_of(block, unknowns.b.astype(block.x.dtype), background)
+    block, channels = in_terms_of_u(block, channels)
     parameters = {name: value.astype(block.x.dtype) for name, value in unknowns.parameters.items()}
     residual, slopes = block.linearize(channels, parameters)
-    values = model(np.asarray(block.coordinates)).reshape(len(block.x), -1)
+    values = evaluate_solution(model, ansatz, np.asarray(block.coordinates))
     sizes = np.sqrt(np.mean(values**2, axis=0))
     scales = [np.prod((2 / model.domain.widths) ** np.asarray(order)) for order in block.orders]
     floor = jnp.asarray(np.outer(scales, sizes))[:, None, :]
@@ -38,7 +45,7 @@ def relative_residual(
     return float(jnp.linalg.norm(residual)) / (size or 1.0)
 
 
-def relative_error(problem: Problem, model: PANN) -> float | None:
+def relative_error(problem: Problem, model: PANN, ansatz: Ansatz | None = None) -> float | None:
     """The relative l2 error of all fields at 100,000 random points, if the solution is known."""
     if problem.exact is None:
         return None
@@ -46,4 +53,4 @@ def relative_error(problem: Problem, model: PANN) -> float | None:
     exact = problem.exact(**{name: points[:, i] for i, name in enumerate(problem.domain.names)})
     parts = exact if isinstance(exact, tuple) else (exact,)
     true = np.stack([evaluate(np.asarray(part), problem, points) for part in parts], axis=1)
-    return relative_l2(model(points).reshape(len(points), -1), true)
+    return relative_l2(evaluate_solution(model, ansatz, points), true)

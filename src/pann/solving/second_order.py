@@ -130,13 +130,13 @@ def _with_network(
     )
     model = dataclasses.replace(before.model, parameters=whole)
     (background,) = backgrounds((fresh,), trained, problem.domain)
-    residual = relative_residual(fresh, solved, model, background)
+    residual = relative_residual(fresh, solved, model, background, setup.ansatz)
     how = f"{before.report.how}, then Levenberg-Marquardt on both, {len(outcome.fresh) - 1} steps"
     report = dataclasses.replace(
         before.report,
         how=how,
         residual=residual,
-        rel_l2=relative_error(problem, model),
+        rel_l2=relative_error(problem, model, setup.ansatz),
         stop=outcome.reason,
         seconds=time.perf_counter() - begin,
         history=before.report.history
@@ -202,13 +202,14 @@ def on_basis(
             how=f"Gauss-Newton on the polynomial, {len(outcome.sums) - 1} steps",
             degree=int(np.max(basis.degrees, initial=0)),
             num_points=sum(len(block.weights) for block in blocks),
-            residual=relative_residual(setup.fresh(basis), unknowns, model),
-            rel_l2=relative_error(problem, model),
+            residual=relative_residual(setup.fresh(basis), unknowns, model, None, setup.ansatz),
+            rel_l2=relative_error(problem, model, setup.ansatz),
             stop=outcome.reason,
             seconds=time.perf_counter() - begin,
             history={"sum of squares": outcome.sums},
         ),
         problem=problem,
+        ansatz=setup.ansatz,
     )
 
 

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 
 from pann.basis import Basis
+from pann.pde.ansatz import Ansatz
 from pann.pde.blocks import Block, Placed, make_block
 from pann.pde.conditions import Data, Initial, Periodic
 from pann.pde.fields import Order
@@ -29,6 +30,7 @@ class Setup:
     report: Callable[[str, float], None]
     condition_points: int | None = None
     condition_weight: float = CONDITION_WEIGHT
+    ansatz: Ansatz | None = None
 
     def placed(self, basis: Basis, at_least: int = 0) -> list[Placed]:
         """Points that fit the basis, and at least so many inside unless the user chose them."""
@@ -48,7 +50,8 @@ class Setup:
             dataclasses.replace(placed, weight=self.condition_weight * placed.weight)
             for placed in place_conditions(self.problem, per_axis)
         ]
-        return [place_inside(self.problem, inside, self.orders), *conditions]
+        placed = [place_inside(self.problem, inside, self.orders), *conditions]
+        return placed if self.ansatz is None else [self.ansatz.wrap(each) for each in placed]
 
     def blocks(self, basis: Basis, precision: str, at_least: int = 0) -> tuple[Block, ...]:
         return tuple(
@@ -59,7 +62,8 @@ class Setup:
     def fresh_placed(self) -> Placed:
         """The equation at random points that are not trained on."""
         points = uniform(self.problem.domain, NUM_FRESH, seed=self.seed + 7).coordinates
-        return place_inside(self.problem, points, self.orders)
+        placed = place_inside(self.problem, points, self.orders)
+        return placed if self.ansatz is None else self.ansatz.wrap(placed)
 
     def fresh(self, basis: Basis) -> Block:
         return make_block(self.fresh_placed(), self.problem, basis, "float64")
