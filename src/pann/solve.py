@@ -26,15 +26,23 @@ from pann.pde.blocks import Block, Placed, make_block
 from pann.pde.fields import Order
 from pann.pde.levenberg import backgrounds, levenberg_marquardt, residual_sizes
 from pann.pde.newton import Unknowns, channels_of, newton, start
-from pann.pde.placing import evaluate, place_conditions, place_inside
+from pann.pde.placing import (
+    evaluate,
+    place_conditions,
+    place_inside,
+    points_inside,
+    points_per_axis_of,
+)
 from pann.pde.problem import Problem
-from pann.points import Points, gauss_grid, sample, uniform
+from pann.points import Points, sample, uniform
 from pann.regression import relative_l2
 from pann.solution import Report, Solution
 
 # Degrees to try by dimension, and when a solution counts as resolved.
 LADDERS = {1: (8, 16, 32, 64, 128), 2: (8, 14, 22, 32, 44), 3: (6, 9, 13, 17)}
 HIGH_DIMENSIONAL = (3, 5, 7)
+# Where interfaces cut the domain into pieces the ladder ends before it has more coefficients.
+MAX_PIECEWISE_COLUMNS = 3_000
 RESOLVED = 1e-10
 # Conditions count more than the equation, whose residual is large where u is not yet resolved.
 CONDITION_WEIGHT = 100.0
@@ -62,21 +70,21 @@ class _Setup:
 
     def placed(self, basis: Basis, at_least: int = 0) -> list[Placed]:
         """Points that fit the basis, and at least so many inside unless the user chose them."""
-        domain = self.problem.domain
-        per_axis = max(max(basis.num_functions) + 3, math.ceil(at_least ** (1 / domain.dimension)))
+        problem = self.problem
+        per_axis = points_per_axis_of(problem, basis, at_least)
         if isinstance(self.points, Points):
             inside = self.points.coordinates
         elif self.points is not None:
             sampler = self.sampling or "gauss"
-            inside = sample(sampler, domain, self.points, self.seed).coordinates
-            per_axis = max(per_axis, round(len(inside) ** (1 / domain.dimension)))
+            inside = sample(sampler, problem.domain, self.points, self.seed).coordinates
+            per_axis = max(per_axis, points_per_axis_of(problem, basis, len(inside)))
         else:
-            inside = gauss_grid(domain, (per_axis,) * domain.dimension).coordinates
+            inside = points_inside(problem, per_axis)
         conditions = [
             dataclasses.replace(placed, weight=CONDITION_WEIGHT * placed.weight)
-            for placed in place_conditions(self.problem, per_axis)
+            for placed in place_conditions(problem, per_axis)
         ]
-        return [place_inside(self.problem, inside, self.orders), *conditions]
+        return [place_inside(problem, inside, self.orders), *conditions]
 
     def blocks(self, basis: Basis, precision: str, at_least: int = 0) -> tuple[Block, ...]:
         return tuple(
@@ -127,10 +135,10 @@ def solve(
     if basis is not None:
         ladder = [basis]
     elif degree is not None:
-        ladder = [make_basis(problem.domain, degree)]
+        ladder = [make_basis(problem.domain, degree, families=problem.pieces)]
     else:
-        rungs = LADDERS.get(problem.domain.dimension, HIGH_DIMENSIONAL)
-        ladder = [make_basis(problem.domain, rung) for rung in rungs]
+        rungs = degrees_to_try(problem)
+        ladder = [make_basis(problem.domain, rung, families=problem.pieces) for rung in rungs]
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         solution = small = None
         for rung in ladder:
@@ -157,6 +165,18 @@ def solve(
             both = _with_network(setup, small, architecture, iterations, begin)
             solution = both if both.residual < solution.residual else _tried(solution, begin)
     return solution
+
+
+def degrees_to_try(problem: Problem) -> tuple[int, ...]:
+    """The degrees of the ladder; on many pieces those whose bases are not too large."""
+    dimension = problem.domain.dimension
+    rungs = LADDERS.get(dimension, HIGH_DIMENSIONAL)
+    pieces = math.prod(family.num_pieces for family in problem.pieces.values())
+    columns = [
+        pieces * math.comb(rung + dimension, dimension) * len(problem.fields) for rung in rungs
+    ]
+    affordable = sum(count <= MAX_PIECEWISE_COLUMNS for count in columns)
+    return rungs if pieces == 1 else rungs[: max(affordable, 1)]
 
 
 def _tried(solution: Solution, begin: float) -> Solution:

@@ -15,11 +15,11 @@ from pann.basis import make_basis
 from pann.domain import Box
 from pann.loading import load
 from pann.pde import Problem
-from pann.pde.placing import place_conditions, place_inside
-from pann.points import gauss_grid, sample
+from pann.pde.placing import place_conditions, place_inside, points_inside, points_per_axis_of
+from pann.points import sample
 from pann.problems import PROBLEMS, equation_of
 from pann.solution import Solution
-from pann.solve import DEFAULT_WIDTH, HIGH_DIMENSIONAL, LADDERS, solve
+from pann.solve import DEFAULT_WIDTH, degrees_to_try, solve
 
 Report = dict[str, Any]
 
@@ -115,16 +115,16 @@ def plan_solve(problem: Problem, options: dict[str, Any]) -> Report:
     """Sizes and memory of the largest system that `solve` would make; nothing is solved."""
     orders = problem.check()
     domain = problem.domain
-    ladder = LADDERS.get(domain.dimension, HIGH_DIMENSIONAL)
+    ladder = degrees_to_try(problem)
     degree = options.get("degree", ladder[-1])
-    basis = make_basis(domain, degree)
-    per_axis = degree + 4
+    basis = make_basis(domain, degree, families=problem.pieces)
+    per_axis = points_per_axis_of(problem, basis)
     if "points" in options:
         sampling = options.get("sampling", "gauss")
         inside = sample(sampling, domain, options["points"], options.get("seed", 0)).coordinates
-        per_axis = max(per_axis, round(len(inside) ** (1 / domain.dimension)))
+        per_axis = points_per_axis_of(problem, basis, len(inside))
     else:
-        inside = gauss_grid(domain, (per_axis,) * domain.dimension).coordinates
+        inside = points_inside(problem, per_axis)
     placed = [place_inside(problem, inside, orders), *place_conditions(problem, per_axis)]
     rows = sum(block.target.size for block in placed)
     columns = basis.num_terms * len(problem.fields) + len(problem.parameters)

@@ -10,9 +10,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pann.basis import PiecewiseLegendre
 from pann.domain import Box
-from pann.pde.conditions import Condition, Data, Dirichlet, Initial, Neumann, Periodic, Robin
+from pann.pde.conditions import (
+    Condition,
+    Data,
+    Dirichlet,
+    Initial,
+    Interface,
+    Neumann,
+    Periodic,
+    Robin,
+)
 from pann.pde.fields import Field, Order
+from pann.pde.planes import check_interface, piecewise_axes
 
 CHECK_POINTS = 16
 
@@ -84,14 +95,41 @@ class Problem:
     def check(self) -> tuple[Order, ...]:
         """Find the user's mistakes before anything is compiled; the derivatives asked for."""
         self._check_names()
-        for condition in self.conditions:
+        for number, condition in enumerate(self.conditions):
             self._check_condition(condition)
+            if isinstance(condition, Interface):
+                field, before = self.field_number(condition), self.conditions[:number]
+                same = [other for other in before if self.field_number(other) == field]
+                check_interface(self.domain, condition, same)
         if not self.conditions:
             raise ValueError(
                 f"{self.name} has no conditions: infinitely many solutions; add for instance "
                 "conditions=[pann.Dirichlet(domain.boundary, 0.0)]"
             )
-        return self._check_residual()
+        orders = self._check_residual()
+        self._check_order_at_interfaces()
+        return orders
+
+    @property
+    def pieces(self) -> dict[str, PiecewiseLegendre]:
+        """The families along the axes that interfaces cut into pieces."""
+        return piecewise_axes(self.domain, self.conditions)
+
+    def highest_order(self, field: int, axis: str) -> int:
+        """How often the residual differentiates a field along an axis."""
+        asked = [0]
+
+        def get(number: int, order: Order) -> jax.Array:
+            if number == field:
+                asked.append(order[self.domain.names.index(axis)])
+            return jnp.ones(1)
+
+        inside = self.domain.from_reference(np.full((1, self.domain.dimension), 0.123))
+        self.evaluate(get, inside, self.parameters)
+        return max(asked)
+
+    def field_number(self, condition: Condition) -> int:
+        return 0 if condition.field is None else self.fields.index(condition.field)
 
     def _check_names(self) -> None:
         clash = set(self.fields) & set(self.domain.names)
@@ -133,6 +171,17 @@ class Problem:
                 )
             if not self.domain.contains(points):
                 raise ValueError("some points of Data lie outside the domain")
+
+    def _check_order_at_interfaces(self) -> None:
+        for condition in self.conditions:
+            if isinstance(condition, Interface):
+                order = self.highest_order(self.field_number(condition), condition.axis)
+                if order > 2:
+                    raise ValueError(
+                        f"Interface ties value and flux, enough for equations of second order; "
+                        f"this one is of order {order} along '{condition.axis}'; write it as a "
+                        "system of second order"
+                    )
 
     def _check_residual(self) -> tuple[Order, ...]:
         asked: dict[Order, None] = {}
