@@ -37,12 +37,16 @@ class PiecewiseLegendre(Family):
     def num_pieces(self) -> int:
         return len(self.breaks) + 1
 
+    def piece_of(self, x: Float[np.ndarray, " points"]) -> Int[np.ndarray, " points"]:
+        """The number of the piece that each point lies in, from 0."""
+        return np.searchsorted(self.breaks, x, side="right")
+
     def table(
         self, x: Float[np.ndarray, " points"], num_functions: int, derivative: int = 0
     ) -> Float[np.ndarray, "points functions"]:
         check_table(num_functions, derivative)
         num_levels = -(-num_functions // self.num_pieces)
-        pieces = np.searchsorted(self.breaks, x, side="right")
+        pieces = self.piece_of(x)
         stretch = 2.0 / self._widths[pieces]
         local = stretch * (np.asarray(x, float) - self._edges[pieces]) - 1.0
         polynomials = Legendre().table(local, num_levels, derivative)

@@ -144,28 +144,31 @@ def _interface(
         if is_same_plane(problem.domain, condition, condition.axis, at)
     )
     points, upper, lower = _on_plane(problem, condition.axis, at, points_per_axis)
-    slopes = [evaluate(condition.coefficient, problem, side) for side in (upper, lower)]
-    given = (
-        ("value", 0, condition.jump, None),
-        ("flux", 1, condition.flux_jump, np.stack(slopes, axis=1)),
+    coefficients = [evaluate(condition.coefficient, problem, side) for side in (upper, lower)]
+    factors = np.stack(coefficients, axis=1)
+    # In units of the coefficient: a large one would leave the other rows to rounding.
+    unit = float(np.max(np.abs(factors))) or 1.0
+    zero, first = (_unit(problem, condition.axis, order) for order in (0, 1))
+    value = Placed(
+        f"{name}, value",
+        upper,
+        evaluate(condition.jump, problem, points),
+        condition.weight,
+        (zero,),
+        functools.partial(_value, field, zero),
+        minus=lower,
     )
-    placed = []
-    for what, times, jump, factors in given:
-        order = _unit(problem, condition.axis, times)
-        target = evaluate(jump, problem, points)
-        placed.append(
-            Placed(
-                f"{name}, {what}",
-                upper,
-                target,
-                condition.weight,
-                (order,),
-                functools.partial(_value, field, order),
-                minus=lower,
-                factors=factors,
-            )
-        )
-    return placed
+    flux = Placed(
+        f"{name}, flux",
+        upper,
+        evaluate(condition.flux_jump, problem, points) / unit,
+        condition.weight,
+        (first,),
+        functools.partial(_value, field, first),
+        minus=lower,
+        factors=factors / unit,
+    )
+    return [value, flux]
 
 
 def _smooth_across(problem: Problem, points_per_axis: int) -> list[Placed]:

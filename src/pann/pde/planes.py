@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pann.basis import PiecewiseLegendre
+from pann.basis import Basis, PiecewiseLegendre
 from pann.domain import Box
 from pann.pde.conditions import Condition, Interface, values_at
 
@@ -42,6 +42,17 @@ def piecewise_axes(domain: Box, conditions: Sequence[Condition]) -> dict[str, Pi
         reference = domain.to_reference(points)[:, domain.names.index(axis)]
         families[axis] = PiecewiseLegendre(tuple(reference.tolist()))
     return families
+
+
+def piece_numbers(basis: Basis, points: np.ndarray) -> np.ndarray:
+    """Which piece of the domain each point lies in, counted through the axes."""
+    reference = basis.domain.to_reference(points)
+    numbers = np.zeros(len(points), int)
+    for axis, family in zip(basis.axes, basis.families, strict=True):
+        if isinstance(family, PiecewiseLegendre):
+            along = family.piece_of(reference[:, basis.domain.names.index(axis)])
+            numbers = numbers * family.num_pieces + along
+    return numbers
 
 
 def moved_off(
