@@ -18,7 +18,7 @@ import pytest
 from oracles import random_parameters, replace
 
 import pann
-from pann.basis import Legendre, make_basis
+from pann.basis import Legendre, PiecewiseLegendre, make_basis
 from pann.domain import Box
 from pann.files import FileError, load, model_state, read, save, write
 from pann.model import PANN
@@ -98,6 +98,7 @@ VARIANTS = {
     "axis units": {"embedding": AxisUnits(5), "activation": RePU(3)},
     "chebyshev": {"options": {"families": "chebyshev", "scaling": "orthonormal"}},
     "mixed families": {"domain": MIXED, "options": {"families": {"s": "chebyshev"}}},
+    "pieces": {"options": {"families": {"y": PiecewiseLegendre((-1 / 3, 0.1))}}},
     "some axes": {"domain": MIXED, "options": {"axes": ("t", "x")}},
     "names that are no identifiers": {"domain": Box(**{"péage (€)": (0, 1), "_": (2, 3)})},
 }
@@ -312,6 +313,11 @@ def model(*keys, to):
     return manifest(change)
 
 
+def pieces(name="piecewise_legendre", **breaks):
+    """Damage that makes the first family one of pieces."""
+    return model("basis", "families", 0, to={"name": name, **breaks})
+
+
 def array(name, value):
     """Damage that replaces an array and what pann.json says of it."""
 
@@ -466,6 +472,14 @@ HOSTILE = {
     "embedding of a text": (model("network", "embedding", to="axis_units"), "must be one of"),
     "embedding of 3 inputs": (model("network", "embedding", "num_inputs", to=3), "3 inputs"),
     "unknown family": (model("basis", "families", to=["hermite", "legendre"]), "must be one of"),
+    "family of a number": (model("basis", "families", to=[1, "legendre"]), "must be one of"),
+    "pieces without breaks": (pieces(), "has no 'breaks'"),
+    "pieces of another family": (pieces(name="legendre", breaks=[0.5]), "must be one of piecewise"),
+    "breaks of a number": (pieces(breaks=0.5), "the list of breaks must be a list"),
+    "breaks of a text": (pieces(breaks=["0.5"]), "a break must be a finite number"),
+    "breaks that fall": (pieces(breaks=[0.5, 0.1]), "breaks must increase from -1 to 1"),
+    "breaks outside": (pieces(breaks=[0.5, 1.5]), "breaks must increase from -1 to 1"),
+    "too many breaks": (pieces(breaks=[0.5] * 1_001), "1,001 breaks, more than the 1,000"),
     "families of one axis": (model("basis", "families", to=["legendre"]), "1 families for 2"),
     "unknown scaling": (model("basis", "scaling", to="huge"), "must be one of"),
     "axis of the basis": (model("basis", "axes", to=["x", "z"]), "'z' is not an axis"),

@@ -105,6 +105,8 @@ def test_a_file_may_import_its_neighbor(folder: pathlib.Path) -> None:
         ("poisson", ("--degree", 10)),
         ("poisson", ("--degree", 6, "--points", 100, "--sampling", "uniform")),
         ("darcy_across", ("--degree", 5)),
+        ("darcy_across", ("--degree", 3, "--points", 300, "--sampling", "uniform")),
+        ("darcy_across_mixed", ("--degree", 5)),
     ],
 )
 def test_a_dry_run_tells_the_sizes_of_the_real_one(name: str, options: tuple[object, ...]) -> None:
@@ -341,7 +343,7 @@ def test_beyond_two_dimensions_the_middle_is_cut() -> None:
 
 
 def test_each_field_has_its_row_and_a_network_its_half() -> None:
-    across = pann.solve(pann.problems.darcy_across(), degree=4, width=0)
+    across = pann.solve(pann.problems.darcy_across_mixed(), degree=4, width=0)
     assert titles(across.plot()) == [
         "p: solution",
         "p: |error|",

@@ -9,7 +9,7 @@ from pann.files import FileError
 from pann.loading import load
 from pann.model import PANN
 from pann.network import AxisUnits, Complementary, Glorot, Periodic, RandomFourier, RePU
-from pann.pde import Data, Dirichlet, Initial, Neumann, Problem, Robin
+from pann.pde import Data, Dirichlet, Initial, Interface, Neumann, Problem, Robin
 from pann.regression import Fit, fit, relative_l2
 from pann.solution import Solution
 from pann.solve import solve
@@ -64,6 +64,7 @@ __all__ = [
     "GaussNewton",
     "Glorot",
     "Initial",
+    "Interface",
     "KeepIfBetter",
     "LeastSquares",
     "Neumann",

@@ -12,7 +12,7 @@ import os
 import pathlib
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import jax
 
@@ -29,7 +29,7 @@ from pann.pde.problem import Problem
 from pann.points import Points
 from pann.solution import Solution
 from pann.solving.gradient import recipe_for, solve_by_gradient
-from pann.solving.second_order import HIGH_DIMENSIONAL, LADDERS, solve_second_order
+from pann.solving.second_order import degrees_to_try, solve_second_order
 from pann.solving.setup import CONDITION_WEIGHT, Setup
 from pann.training import Recipe
 
@@ -197,10 +197,9 @@ def make_plan(
     _check_smoothness(setup.orders, architecture)
     if basis is not None:
         return Plan(setup, [basis], architecture)
-    rungs: Sequence[int] = LADDERS.get(problem.domain.dimension, HIGH_DIMENSIONAL)
-    if degree is not None:
-        rungs = (degree,)
-    return Plan(setup, [make_basis(problem.domain, rung) for rung in rungs], architecture)
+    degrees = degrees_to_try(problem) if degree is None else (degree,)
+    ladder = [make_basis(problem.domain, each, families=problem.pieces) for each in degrees]
+    return Plan(setup, ladder, architecture)
 
 
 def degree_by_rule(c: float, points: Points | int | None, degree: int | None = None) -> int:

@@ -5,6 +5,7 @@ from pann.basis.construction import make_basis
 from pann.basis.families import Chebyshev, Family, Fourier, Legendre, family_by_name
 from pann.basis.index_sets import hyperbolic_cross, tensor_product, total_degree
 from pann.basis.least_squares import fit, least_squares
+from pann.basis.piecewise import PiecewiseLegendre
 from pann.basis.preconditioner import christoffel_weights, orthonormal_scales
 from pann.basis.projection import project, quadrature
 from pann.basis.ridge import RidgeFit, ridge
@@ -15,6 +16,7 @@ __all__ = [
     "Family",
     "Fourier",
     "Legendre",
+    "PiecewiseLegendre",
     "RidgeFit",
     "christoffel_weights",
     "family_by_name",

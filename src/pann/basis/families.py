@@ -63,7 +63,7 @@ class Legendre(Family):
     def table(
         self, x: Float[np.ndarray, " points"], num_functions: int, derivative: int = 0
     ) -> Float[np.ndarray, "points functions"]:
-        _check_table(num_functions, derivative)
+        check_table(num_functions, derivative)
         start = float(math.prod(range(1, 2 * derivative, 2)))
         rows = np.zeros((num_functions, len(x)))
         fill_ultraspherical(rows[derivative:], x, derivative + 0.5, start)
@@ -81,8 +81,10 @@ class Legendre(Family):
     def quadrature(
         self, num_nodes: int
     ) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"]]:
-        _check_nodes(num_nodes)
-        nodes, weights = scipy.special.roots_legendre(num_nodes)
+        check_nodes(num_nodes)
+        nodes, _ = scipy.special.roots_legendre(num_nodes)
+        # Christoffel numbers of P_n / norm: scipy's own weights lose digits as nodes get many.
+        weights = 1 / np.sum((self.table(nodes, num_nodes) / self.norms(num_nodes)) ** 2, axis=1)
         return nodes, weights / weights.sum()
 
     def name(self, index: int, axis_name: str) -> str:
@@ -100,7 +102,7 @@ class Chebyshev(Family):
     def table(
         self, x: Float[np.ndarray, " points"], num_functions: int, derivative: int = 0
     ) -> Float[np.ndarray, "points functions"]:
-        _check_table(num_functions, derivative)
+        check_table(num_functions, derivative)
         rows = np.zeros((num_functions, len(x)))
         if derivative == 0:
             fill_chebyshev(rows, x)
@@ -122,7 +124,7 @@ class Chebyshev(Family):
     def quadrature(
         self, num_nodes: int
     ) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"]]:
-        _check_nodes(num_nodes)
+        check_nodes(num_nodes)
         # The sine form gives nodes that are exactly symmetric, with an exact 0 in the middle.
         nodes = np.sin(np.pi * np.arange(1 - num_nodes, num_nodes, 2) / (2 * num_nodes))
         return nodes, np.full(num_nodes, 1.0 / num_nodes)
@@ -139,7 +141,7 @@ class Fourier(Family):
     def table(
         self, x: Float[np.ndarray, " points"], num_functions: int, derivative: int = 0
     ) -> Float[np.ndarray, "points functions"]:
-        _check_table(num_functions, derivative)
+        check_table(num_functions, derivative)
         frequencies = self.levels(num_functions)
         is_sine = (np.arange(num_functions) + 1) % 2
         # sin(z) = cos(z - pi/2), and each derivative adds pi/2: count quarter turns.
@@ -161,7 +163,7 @@ class Fourier(Family):
     def quadrature(
         self, num_nodes: int
     ) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"]]:
-        _check_nodes(num_nodes)
+        check_nodes(num_nodes)
         nodes = -1.0 + 2.0 * np.arange(num_nodes) / num_nodes
         return nodes, np.full(num_nodes, 1.0 / num_nodes)
 
@@ -185,13 +187,13 @@ def family_by_name(name: str) -> Family:
     return FAMILIES[name]
 
 
-def _check_table(num_functions: int, derivative: int) -> None:
+def check_table(num_functions: int, derivative: int) -> None:
     if num_functions < 0:
         raise ValueError(f"num_functions must be at least 0, got {num_functions}")
     if derivative < 0:
         raise ValueError(f"derivative must be at least 0, got {derivative}; use 0 for the values")
 
 
-def _check_nodes(num_nodes: int) -> None:
+def check_nodes(num_nodes: int) -> None:
     if num_nodes < 1:
         raise ValueError(f"a quadrature rule needs at least 1 node, got {num_nodes}")

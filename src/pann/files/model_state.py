@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from pann.architecture import PRECISIONS
-from pann.basis import Basis
+from pann.basis import Basis, Family, PiecewiseLegendre
 from pann.basis.families import FAMILIES
 from pann.domain import Box
 from pann.files.checks import (
@@ -40,6 +40,8 @@ from pann.model import PANN, Parameters
 
 KIND = "model"
 MAX_FUNCTIONS = 1_000_000  # of one variable, over all axes
+MAX_BREAKS = 1_000
+PIECEWISE = "piecewise_legendre"
 _SCALINGS = ("plain", "orthonormal")
 _KEYS = ("domain", "basis", "network", "bias", "precision", "num_outputs")
 
@@ -198,19 +200,43 @@ def _domain_from(state: Any) -> Box:
 
 
 def basis_state(basis: Basis) -> Header:
-    names = {type(family): name for name, family in FAMILIES.items()}
-    for family in basis.families:
-        if type(family) not in names:
-            raise FileError(
-                f"the family {shown(family)} cannot be saved, for it is not one of pann's: "
-                f"{', '.join(FAMILIES)}"
-            )
     return {
         "axes": list(basis.axes),
-        "families": [names[type(family)] for family in basis.families],
+        "families": [_family_state(family) for family in basis.families],
         "scaling": basis.scaling,
         "num_terms": basis.num_terms,
     }
+
+
+def _family_state(family: Family) -> Any:
+    """A name, or an object where the family has numbers of its own."""
+    if isinstance(family, PiecewiseLegendre):
+        return {"name": PIECEWISE, "breaks": list(family.breaks)}
+    names = {type(known): name for name, known in FAMILIES.items()}
+    if type(family) not in names:
+        raise FileError(
+            f"the family {shown(family)} cannot be saved, for it is not one of pann's: "
+            f"{', '.join((*FAMILIES, PIECEWISE))}"
+        )
+    return names[type(family)]
+
+
+def _family_from(state: Any) -> Family:
+    if not isinstance(state, dict):
+        return look_up(state, "a family of the basis", FAMILIES)
+    check_object(state, "a family of the basis", ("name", "breaks"))
+    look_up(state["name"], "the name of a family with breaks", {PIECEWISE: PIECEWISE})
+    breaks = check_list(state["breaks"], "the list of breaks")
+    if len(breaks) > MAX_BREAKS:
+        raise FileError(
+            f"a family of the basis has {len(breaks):,} breaks, more than the {MAX_BREAKS:,} "
+            "allowed; use fewer pieces"
+        )
+    places = tuple(check_number(place, "a break") for place in breaks)
+    try:
+        return PiecewiseLegendre(places)
+    except ValueError as error:
+        raise FileError(f"a family of the basis is wrong: {told(error)}") from None
 
 
 def basis_sizes(state: Any) -> tuple[int, int]:
@@ -224,8 +250,7 @@ def basis_from(state: Header, domain: Box, indices: np.ndarray) -> Basis:
         raise FileError("the basis must see at least one axis")
     axes = tuple(check_text(name, "an axis of the basis") for name in state["axes"])
     families = tuple(
-        look_up(name, "a family of the basis", FAMILIES)
-        for name in check_list(state["families"], "the list of families")
+        _family_from(family) for family in check_list(state["families"], "the list of families")
     )
     scaling = look_up(state["scaling"], "the scaling of the basis", {s: s for s in _SCALINGS})
     # Tables are as wide as the largest index, and one number in a file can make it anything.

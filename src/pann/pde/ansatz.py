@@ -85,12 +85,13 @@ class Ansatz:
         for order in orders:
             lift, bump = self.lift(placed.points, order), self.bump(placed.points, order)
             if placed.minus is not None:
-                # No bump varies along the axis of such pairs: `Problem.check` sees to it.
-                lift = lift - self.lift(placed.minus, order)
+                # The bump is the same at both points: `Problem.check` sees to it.
+                of_upper, of_lower = placed.pair_factors
+                lift = of_upper * lift - of_lower * self.lift(placed.minus, order)
             for field in hard:
                 extra[_name("lift", field, order)] = lift[:, field]
                 extra[_name("bump", field, order)] = bump[:, field]
-        operator = functools.partial(_operator_of_v, placed.operator, hard)
+        operator = OfV(placed.operator, hard)
         return dataclasses.replace(placed, orders=orders, operator=operator, extra=extra)
 
 
@@ -108,26 +109,27 @@ def in_terms_of_u(
 ) -> tuple[Block, Float[Array, "orders points fields"]]:
     """A block and the channels of v as they were before `wrap`: for u."""
     operator = block.operator
-    if not isinstance(operator, functools.partial) or operator.func is not _operator_of_v:
+    if not isinstance(operator, OfV):
         return block, channels
-    plain, hard = operator.args
     of_v = lambda field, order: channels[block.orders.index(order), :, field]
-    of_u = functools.partial(_channel_of_u, hard, of_v, block.extra)
+    of_u = functools.partial(_channel_of_u, operator.hard, of_v, block.extra)
     fields = range(block.num_fields)
     each = [jnp.stack([of_u(field, order) for field in fields], axis=1) for order in block.orders]
-    return dataclasses.replace(block, operator=plain), jnp.stack(each)
+    return dataclasses.replace(block, operator=operator.of_u), jnp.stack(each)
 
 
-def _operator_of_v(
-    operator: Operator,
-    hard: tuple[int, ...],
-    get: Get,
-    coordinates: Any,
-    extra: Mapping[str, Array],
-    parameters: Any,
-) -> tuple:
-    of_u = functools.partial(_channel_of_u, hard, get, extra)
-    return operator(of_u, coordinates, extra, parameters)
+@dataclasses.dataclass(frozen=True)
+class OfV:
+    """An operator on u as one on v; the derivatives of lift and bump are in `extra`."""
+
+    of_u: Operator
+    hard: tuple[int, ...]
+
+    def __call__(
+        self, get: Get, coordinates: Any, extra: Mapping[str, Array], parameters: Any
+    ) -> tuple:
+        of_u = functools.partial(_channel_of_u, self.hard, get, extra)
+        return self.of_u(of_u, coordinates, extra, parameters)
 
 
 def _channel_of_u(

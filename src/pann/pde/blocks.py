@@ -26,11 +26,13 @@ Operator = Callable[[Get, Array, Mapping[str, Array], Mapping[str, Array]], tupl
 class Block(eqx.Module):
     """Residuals operator(channels) - target at some points, times weights.
 
-    With `x_minus` the channels are differences between two points each.
+    With `x_minus` the channels are differences between two points each, the derivatives at either
+    point times its column of `factors`.
     """
 
     x: Float[Array, "points d"]
     x_minus: Float[Array, "points d"] | None
+    factors: Float[Array, "points 2"] | None
     coordinates: Float[Array, "points d"]
     tables: tuple[Float[Array, "points terms"], ...]
     target: Float[Array, "points residuals"]
@@ -98,21 +100,32 @@ class Placed:
     operator: Operator
     extra: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     minus: np.ndarray | None = None
+    factors: np.ndarray | None = None  # with `minus`: a row for each pair, 1 and 1 if left out
+
+    @property
+    def pair_factors(self) -> tuple[np.ndarray, np.ndarray]:
+        """The factors of the points and of those of `minus`, as columns."""
+        both = np.ones((len(self.points), 2)) if self.factors is None else self.factors
+        return both[:, :1], both[:, 1:]
 
 
 def make_block(placed: Placed, problem: Problem, basis: Basis, precision: str) -> Block:
     """Tables and arrays for one set of rows; every point counts 1 / sqrt(points)."""
     cast = lambda array: jnp.asarray(np.asarray(array, precision))
     count, minus = len(placed.points), placed.minus
+    of_upper, of_lower = placed.pair_factors
     reference = problem.domain.to_reference
 
     def table(order: Order) -> Array:
         values = basis.table(placed.points, order)
-        return cast(values if minus is None else values - basis.table(minus, order))
+        if minus is not None:
+            values = of_upper * values - of_lower * basis.table(minus, order)
+        return cast(values)
 
     return Block(
         x=cast(reference(placed.points)),
         x_minus=None if minus is None else cast(reference(minus)),
+        factors=None if minus is None else cast(np.concatenate([of_upper, of_lower], axis=1)),
         coordinates=cast(placed.points),
         tables=tuple(table(order) for order in placed.orders),
         target=cast(placed.target.reshape(count, -1)),

@@ -1,12 +1,13 @@
-"""What a solution has to satisfy besides the equation: on faces, at the start, at points."""
+"""What a solution has to satisfy besides the equation: on faces and planes, at points."""
 
 import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 
-from pann.domain import Faces
+from pann.domain import Box, Faces
 
 Values = Callable[..., Any] | float | int
 
@@ -85,4 +86,38 @@ class Periodic:
     weight: float = 1.0
 
 
-Condition = Dirichlet | Neumann | Robin | Initial | Data | Periodic
+@dataclasses.dataclass(frozen=True)
+class Interface:
+    """On the plane axis = at, u jumps by `jump` and coefficient * du/d(axis) by `flux_jump`.
+
+    For equations of second order. Jumps are those from the lower to the upper side; `coefficient`
+    is a number or a function of the coordinates, evaluated on either side of the plane.
+    """
+
+    axis: str
+    at: float | int
+    coefficient: Values = 1.0
+    jump: Values = 0.0
+    flux_jump: Values = 0.0
+    field: str | None = None
+    weight: float = 1.0
+
+
+Condition = Dirichlet | Neumann | Robin | Initial | Data | Periodic | Interface
+
+
+def values_at(value: Any, domain: Box, points: np.ndarray) -> np.ndarray:
+    """A number, or a function of the coordinates, at points; refused where it is not finite."""
+    result = values_anywhere(value, domain, points)
+    if not np.all(np.isfinite(result)):
+        where = points[int(np.argmin(np.isfinite(result)))]
+        raise ValueError(f"a given value is not finite at {where}; look at that function there")
+    return result
+
+
+def values_anywhere(value: Any, domain: Box, points: np.ndarray) -> np.ndarray:
+    """A number, or a function of the coordinates, at points where it need not be defined."""
+    if callable(value):
+        with jax.enable_x64(True):
+            value = value(**{name: points[:, i] for i, name in enumerate(domain.names)})
+    return np.broadcast_to(np.asarray(value, float), (len(points),))

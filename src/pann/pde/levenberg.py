@@ -95,9 +95,10 @@ def block_channels(
 ) -> Float[Array, "orders points fields"]:
     """The network's channels at the points of one block."""
     channels = network_channels(parameters, block.x, block.orders, domain)
-    if block.x_minus is not None:
-        channels = channels - network_channels(parameters, block.x_minus, block.orders, domain)
-    return channels
+    if block.x_minus is None or block.factors is None:
+        return channels
+    minus = network_channels(parameters, block.x_minus, block.orders, domain)
+    return block.factors[:, :1] * channels - block.factors[:, 1:] * minus
 
 
 @eqx.filter_jit
@@ -172,22 +173,23 @@ def _network_jacobian(
     _, slopes = block.linearize(total, state.unknowns.parameters)
     moving, fixed = eqx.partition(network_only(state.parameters), trainable(state.parameters))
 
-    def combined(moving: Parameters, x: Array, minus: Array | None, slope: Array) -> Array:
+    def combined(moving: Parameters, ends: tuple[Array, ...], slope: Array) -> Array:
         whole = eqx.combine(moving, fixed)
-        own = network_channels(whole, x[None], block.orders, domain)[:, 0]
-        if minus is not None:
-            own = own - network_channels(whole, minus[None], block.orders, domain)[:, 0]
+        own = network_channels(whole, ends[0][None], block.orders, domain)[:, 0]
+        if len(ends) > 1:
+            _, minus, factors = ends
+            other = network_channels(whole, minus[None], block.orders, domain)[:, 0]
+            own = factors[0] * own - factors[1] * other
         return jnp.einsum("of,ofr->r", own, slope)
 
-    def row(x: Array, minus: Array | None, slope: Array) -> Float[Array, "residuals parameters"]:
-        jacobian = jax.jacrev(combined)(moving, x, minus, slope)
+    def row(ends: tuple[Array, ...], slope: Array) -> Float[Array, "residuals parameters"]:
+        jacobian = jax.jacrev(combined)(moving, ends, slope)
         return jax.vmap(lambda tree: ravel_pytree(tree)[0])(jacobian)
 
-    by_point = jnp.moveaxis(slopes, 2, 0)
-    if block.x_minus is None:
-        rows = jax.vmap(lambda x, slope: row(x, None, slope))(block.x, by_point)
-    else:
-        rows = jax.vmap(row)(block.x, block.x_minus, by_point)
+    ends: tuple[Array, ...] = (block.x,)
+    if block.x_minus is not None and block.factors is not None:
+        ends = (block.x, block.x_minus, block.factors)
+    rows = jax.vmap(row)(ends, jnp.moveaxis(slopes, 2, 0))
     return rows.reshape(-1, rows.shape[2])
 
 

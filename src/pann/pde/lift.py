@@ -18,8 +18,8 @@ from jaxtyping import Float
 from pann.basis import Basis, make_basis
 from pann.domain import Box, Faces
 from pann.pde.ansatz import Ansatz, Powers
-from pann.pde.conditions import Values
-from pann.pde.placing import evaluate, evaluate_anywhere
+from pann.pde.conditions import Values, values_anywhere
+from pann.pde.placing import evaluate
 from pann.pde.problem import Problem, Trace
 
 DEGREES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
@@ -141,7 +141,7 @@ class _HardFaces:
             points = self._points(trace)
             inside = self._domain.from_reference(INSIDE * self._domain.to_reference(points))
             with np.errstate(all="ignore"):
-                nearby = evaluate_anywhere(self.traces[trace], self.problem, inside)
+                nearby = values_anywhere(self.traces[trace], self.problem.domain, inside)
             both = np.concatenate([self._values(trace, points), nearby[np.isfinite(nearby)]])
             sizes.append(float(np.max(np.abs(both))) / self._unit(trace))
         return max(sizes) or 1.0

@@ -1,30 +1,74 @@
 """Where the equation and the conditions are asked to hold: points inside, on faces, in pairs."""
 
-import functools
+import dataclasses
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pann.basis.families import Legendre
-from pann.domain import Faces
+from pann.basis import Basis, Fourier, Legendre, PiecewiseLegendre
+from pann.domain import SIDES, Faces
 from pann.pde.blocks import Operator, Placed
-from pann.pde.conditions import Data, Dirichlet, Initial, Neumann, Periodic, Robin
+from pann.pde.conditions import (
+    Data,
+    Dirichlet,
+    Initial,
+    Interface,
+    Neumann,
+    Periodic,
+    Robin,
+    values_at,
+)
 from pann.pde.fields import Order
+from pann.pde.planes import is_same_plane, moved_off, planes
 from pann.pde.problem import Problem
 from pann.points import tensor_grid
 
+Pieces = Mapping[str, PiecewiseLegendre]
+
+
+def points_per_axis_of(problem: Problem, basis: Basis, num_points: int = 0) -> int:
+    """How many points along each piece of an axis fit the basis and make so many in all."""
+    pieces = {axis: family.num_pieces for axis, family in problem.pieces.items()}
+    sizes = zip(basis.axes, basis.num_functions, strict=True)
+    fitting = max(math.ceil(size / pieces.get(axis, 1)) for axis, size in sizes) + 3
+    filling = (num_points / math.prod(pieces.values())) ** (1 / problem.domain.dimension)
+    return max(fitting, math.ceil(filling - 1e-9))
+
+
+def points_inside(problem: Problem, points_per_axis: int) -> np.ndarray:
+    """A tensor grid of Gauss points, so many along each piece of an axis."""
+    nodes = [
+        Fourier().quadrature(points_per_axis)[0]
+        if axis in problem.domain.periodic
+        else gauss_nodes(problem.pieces, axis, points_per_axis)
+        for axis in problem.domain.names
+    ]
+    return problem.domain.from_reference(tensor_grid(*nodes))
+
+
+def gauss_nodes(pieces: Pieces, axis: str, points_per_axis: int) -> np.ndarray:
+    """Gauss nodes on each piece of an axis, in its reference coordinate."""
+    if axis not in pieces:
+        return Legendre().quadrature(points_per_axis)[0]
+    return pieces[axis].quadrature(points_per_axis * pieces[axis].num_pieces)[0]
+
 
 def place_inside(problem: Problem, points: np.ndarray, orders: tuple[Order, ...]) -> Placed:
-    """The equation at points inside."""
-    operator = functools.partial(_equation, problem)
+    """The equation at points inside; those on an interface count to its upper side."""
+    for axis, places in planes(problem.domain, problem.conditions).items():
+        for at in places:
+            points = moved_off(problem.domain, points, axis, at)
+    operator = Equation(problem)
     target = np.zeros((len(points), _num_residuals(problem)))
     return Placed("residual", points, target, 1.0, orders, operator)
 
 
 def place_conditions(problem: Problem, points_per_axis: int) -> list[Placed]:
-    """Every condition at Gauss points on its faces, `points_per_axis` along each axis.
+    """Every condition at Gauss points on its faces, so many along each piece of an axis.
 
     Hard ones are left out: they hold by the form of the solution.
     """
@@ -33,25 +77,27 @@ def place_conditions(problem: Problem, points_per_axis: int) -> list[Placed]:
         if isinstance(condition, Dirichlet | Initial) and condition.hard:
             continue
         name = f"{type(condition).__name__.lower()} {number + 1}"
-        field = 0 if condition.field is None else problem.fields.index(condition.field)
+        field = problem.field_number(condition)
         zero = (0,) * problem.domain.dimension
         if isinstance(condition, Data):
             points = np.asarray(condition.points, float)
             values = np.asarray(condition.values, float)
-            operator = functools.partial(_value, field, zero)
+            operator = Channels(field, (zero,))
             placed.append(Placed(name, points, values, condition.weight, (zero,), operator))
         elif isinstance(condition, Periodic):
             placed.append(_periodic(problem, condition, field, name, points_per_axis))
+        elif isinstance(condition, Interface):
+            placed += _interface(problem, condition, field, name, points_per_axis)
         elif isinstance(condition, Initial):
             assert problem.domain.time is not None
-            points, _ = face_points(problem.domain.initial, points_per_axis)
+            points, _ = face_points(problem.domain.initial, points_per_axis, problem.pieces)
             order = _unit(problem, problem.domain.time, condition.order)
-            operator = functools.partial(_value, field, order)
+            operator = Channels(field, (order,))
             values = evaluate(condition.value, problem, points)
             placed.append(Placed(name, points, values, condition.weight, (order,), operator))
         else:
             placed.append(_on_faces(problem, condition, field, name, points_per_axis))
-    return placed
+    return placed + _smooth_across(problem, points_per_axis)
 
 
 def _on_faces(
@@ -61,11 +107,11 @@ def _on_faces(
     name: str,
     points_per_axis: int,
 ) -> Placed:
-    points, normals = face_points(condition.faces, points_per_axis)
+    points, normals = face_points(condition.faces, points_per_axis, problem.pieces)
     values = evaluate(condition.value, problem, points)
     zero = (0,) * problem.domain.dimension
     if isinstance(condition, Dirichlet):
-        operator: Operator = functools.partial(_value, field, zero)
+        operator: Operator = Channels(field, (zero,))
         return Placed(name, points, values, condition.weight, (zero,), operator)
     alpha, beta = (
         (condition.alpha, condition.beta)
@@ -78,32 +124,110 @@ def _on_faces(
     slope = evaluate(beta, problem, points)
     extra = {f"normal_{axis}": normals[:, axis] * slope for axis in used}
     extra["alpha"] = evaluate(alpha, problem, points)
-    operator = functools.partial(_normal_derivative, field, zero, used, firsts)
+    operator = NormalDerivative(field, zero, used, firsts)
     return Placed(name, points, values, condition.weight, (zero, *firsts), operator, extra)
 
 
 def _periodic(
     problem: Problem, condition: Periodic, field: int, name: str, points_per_axis: int
 ) -> Placed:
-    lower, _ = face_points(Faces(problem.domain, ((condition.axis, "lower"),)), points_per_axis)
-    upper, _ = face_points(Faces(problem.domain, ((condition.axis, "upper"),)), points_per_axis)
+    ends = [Faces(problem.domain, ((condition.axis, side),)) for side in SIDES]
+    lower, upper = (face_points(end, points_per_axis, problem.pieces)[0] for end in ends)
     orders = tuple(_unit(problem, condition.axis, k) for k in range(condition.order + 1))
     target = np.zeros((len(lower), len(orders)))
-    operator = functools.partial(_values, field, orders)
+    operator = Channels(field, orders)
     return Placed(name, upper, target, condition.weight, orders, operator, minus=lower)
 
 
-def face_points(faces: Faces, points_per_axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss points on each face, and the outward normals there."""
+def _interface(
+    problem: Problem, condition: Interface, field: int, name: str, points_per_axis: int
+) -> list[Placed]:
+    """Value and flux on the upper side, less those on the lower side."""
+    at = next(
+        at
+        for at in planes(problem.domain, problem.conditions)[condition.axis]
+        if is_same_plane(problem.domain, condition, condition.axis, at)
+    )
+    points, upper, lower = _on_plane(problem, condition.axis, at, points_per_axis)
+    coefficients = [evaluate(condition.coefficient, problem, side) for side in (upper, lower)]
+    factors = np.stack(coefficients, axis=1)
+    # In units of the coefficient: a large one would leave the other rows to rounding.
+    unit = float(np.max(np.abs(factors))) or 1.0
+    zero, first = (_unit(problem, condition.axis, order) for order in (0, 1))
+    value = Placed(
+        f"{name}, value",
+        upper,
+        evaluate(condition.jump, problem, points),
+        condition.weight,
+        (zero,),
+        Channels(field, (zero,)),
+        minus=lower,
+    )
+    flux = Placed(
+        f"{name}, flux",
+        upper,
+        evaluate(condition.flux_jump, problem, points) / unit,
+        condition.weight,
+        (first,),
+        Channels(field, (first,)),
+        minus=lower,
+        factors=factors / unit,
+    )
+    return [value, flux]
+
+
+def _smooth_across(problem: Problem, points_per_axis: int) -> list[Placed]:
+    """Fields without a condition on an interface: as smooth across it as the equation asks for.
+
+    All fields share a basis; where it breaks for one of them, nothing else ties the others.
+    """
+    placed = []
+    for axis, places in planes(problem.domain, problem.conditions).items():
+        for at in places:
+            tied = {
+                problem.field_number(condition)
+                for condition in problem.conditions
+                if isinstance(condition, Interface)
+                and is_same_plane(problem.domain, condition, axis, at)
+            }
+            _, upper, lower = _on_plane(problem, axis, at, points_per_axis)
+            for field in set(range(len(problem.fields))) - tied:
+                times = range(problem.highest_order(field, axis))
+                orders = tuple(_unit(problem, axis, order) for order in times)
+                if orders:
+                    name = f"{problem.fields[field]} across {axis} = {at:g}"
+                    target = np.zeros((len(upper), len(orders)))
+                    operator = Channels(field, orders)
+                    placed.append(Placed(name, upper, target, 1.0, orders, operator, minus=lower))
+    return placed
+
+
+def _on_plane(
+    problem: Problem, axis: str, at: float, points_per_axis: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Gauss points on a plane inside, and moved to its upper and to its lower side."""
+    face = Faces(problem.domain, ((axis, "lower"),))
+    points, _ = face_points(face, points_per_axis, problem.pieces)
+    points[:, problem.domain.names.index(axis)] = at
+    upper = moved_off(problem.domain, points, axis, at)
+    lower = moved_off(problem.domain, points, axis, at, side=-1.0)
+    return points, upper, lower
+
+
+def face_points(
+    faces: Faces, points_per_axis: int, pieces: Pieces = MappingProxyType({})
+) -> tuple[np.ndarray, np.ndarray]:
+    """Gauss points on each face, so many along each piece of an axis, and the outward normals."""
     domain = faces.domain
-    nodes, _ = Legendre().quadrature(points_per_axis)
     points, normals = [], []
     for axis, side in faces.sides:
         index = domain.names.index(axis)
-        others = [nodes] * (domain.dimension - 1)
-        grid = tensor_grid(*others) if others else np.zeros((1, 0))
         end = -1.0 if side == "lower" else 1.0
-        grid = np.insert(grid, index, end, axis=1)
+        nodes = [
+            np.array([end]) if name == axis else gauss_nodes(pieces, name, points_per_axis)
+            for name in domain.names
+        ]
+        grid = tensor_grid(*nodes)
         points.append(domain.from_reference(grid))
         normals.append(end * np.eye(domain.dimension)[[index] * len(grid)])
     return np.concatenate(points), np.concatenate(normals)
@@ -111,19 +235,7 @@ def face_points(faces: Faces, points_per_axis: int) -> tuple[np.ndarray, np.ndar
 
 def evaluate(value: Any, problem: Problem, points: np.ndarray) -> np.ndarray:
     """A number, or a function of the coordinates, at points; refused where it is not finite."""
-    result = evaluate_anywhere(value, problem, points)
-    if not np.all(np.isfinite(result)):
-        where = points[int(np.argmin(np.isfinite(result)))]
-        raise ValueError(f"a given value is not finite at {where}; look at that function there")
-    return result
-
-
-def evaluate_anywhere(value: Any, problem: Problem, points: np.ndarray) -> np.ndarray:
-    """A number, or a function of the coordinates, at points where it need not be defined."""
-    if callable(value):
-        with jax.enable_x64(True):
-            value = value(**{name: points[:, i] for i, name in enumerate(problem.domain.names)})
-    return np.broadcast_to(np.asarray(value, float), (len(points),))
+    return values_at(value, problem.domain, points)
 
 
 def _unit(problem: Problem, axis: str, order: int) -> Order:
@@ -137,34 +249,41 @@ def _num_residuals(problem: Problem) -> int:
     return len(problem.evaluate(lambda field, order: ones, points, problem.parameters))
 
 
-# Operators are partial functions of module functions: equal arguments are one compiled program.
+# ---- Operators: equal ones share a compiled program ----
 
 
-def _equation(problem: Problem, get: Any, coordinates: Any, extra: Any, parameters: Any) -> tuple:
-    return problem.evaluate(get, coordinates, parameters)
+@dataclasses.dataclass(frozen=True)
+class Equation:
+    """The residuals of a problem."""
+
+    problem: Problem
+
+    def __call__(self, get: Any, coordinates: Any, extra: Any, parameters: Any) -> tuple:
+        return self.problem.evaluate(get, coordinates, parameters)
 
 
-def _value(field: int, order: Order, get: Any, coordinates: Any, extra: Any, p: Any) -> tuple:
-    return (get(field, order),)
+@dataclasses.dataclass(frozen=True)
+class Channels:
+    """Derivatives of one field as they are."""
+
+    field: int
+    orders: tuple[Order, ...]
+
+    def __call__(self, get: Any, coordinates: Any, extra: Any, parameters: Any) -> tuple:
+        return tuple(get(self.field, order) for order in self.orders)
 
 
-def _normal_derivative(
-    field: int,
-    zero: Order,
-    axes: tuple[int, ...],
-    firsts: tuple[Order, ...],
-    get: Any,
-    coordinates: Any,
-    extra: Any,
-    parameters: Any,
-) -> tuple:
-    total = extra["alpha"] * get(field, zero)
-    for axis, first in zip(axes, firsts, strict=True):
-        total = total + extra[f"normal_{axis}"] * get(field, first)
-    return (total,)
+@dataclasses.dataclass(frozen=True)
+class NormalDerivative:
+    """alpha u + sum of the slopes along some axes times the normal; both are in `extra`."""
 
+    field: int
+    zero: Order
+    axes: tuple[int, ...]
+    firsts: tuple[Order, ...]
 
-def _values(
-    field: int, orders: tuple[Order, ...], get: Any, coordinates: Any, extra: Any, parameters: Any
-) -> tuple:
-    return tuple(get(field, order) for order in orders)
+    def __call__(self, get: Any, coordinates: Any, extra: Any, parameters: Any) -> tuple:
+        total = extra["alpha"] * get(self.field, self.zero)
+        for axis, first in zip(self.axes, self.firsts, strict=True):
+            total = total + extra[f"normal_{axis}"] * get(self.field, first)
+        return (total,)

@@ -10,18 +10,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pann.basis import PiecewiseLegendre
 from pann.domain import Box, Faces
 from pann.pde.conditions import (
     Condition,
     Data,
     Dirichlet,
     Initial,
+    Interface,
     Neumann,
     Periodic,
     Robin,
     Values,
 )
 from pann.pde.fields import Field, Order
+from pann.pde.planes import check_interface, piecewise_axes
 
 CHECK_POINTS = 16
 # Axis, side and order of a derivative by that axis: what a hard condition fixes.
@@ -116,8 +119,12 @@ class Problem:
     def check(self) -> tuple[Order, ...]:
         """Find the user's mistakes before anything is compiled; the derivatives asked for."""
         self._check_names()
-        for condition in self.conditions:
+        for number, condition in enumerate(self.conditions):
             self._check_condition(condition)
+            if isinstance(condition, Interface):
+                which, before = self.field_number(condition), self.conditions[:number]
+                same = [other for other in before if self.field_number(other) == which]
+                check_interface(self.domain, condition, same)
         for field in self.fields:
             self._check_hard(field)
         if not self.conditions:
@@ -125,7 +132,30 @@ class Problem:
                 f"{self.name} has no conditions: infinitely many solutions; add for instance "
                 "conditions=[pann.Dirichlet(domain.boundary, 0.0)]"
             )
-        return self._check_residual()
+        orders = self._check_residual()
+        self._check_order_at_interfaces()
+        return orders
+
+    @property
+    def pieces(self) -> dict[str, PiecewiseLegendre]:
+        """The families along the axes that interfaces cut into pieces."""
+        return piecewise_axes(self.domain, self.conditions)
+
+    def highest_order(self, field: int, axis: str) -> int:
+        """How often the residual differentiates a field along an axis."""
+        asked = [0]
+
+        def get(number: int, order: Order) -> jax.Array:
+            if number == field:
+                asked.append(order[self.domain.names.index(axis)])
+            return jnp.ones(1)
+
+        inside = self.domain.from_reference(np.full((1, self.domain.dimension), 0.123))
+        self.evaluate(get, inside, self.parameters)
+        return max(asked)
+
+    def field_number(self, condition: Condition) -> int:
+        return 0 if condition.field is None else self.fields.index(condition.field)
 
     def _check_names(self) -> None:
         clash = set(self.fields) & set(self.domain.names)
@@ -199,6 +229,17 @@ class Problem:
                     f"'{field}' is Periodic along '{condition.axis}' and has a hard condition on "
                     "a face of that axis; use hard=False there"
                 )
+
+    def _check_order_at_interfaces(self) -> None:
+        for condition in self.conditions:
+            if isinstance(condition, Interface):
+                order = self.highest_order(self.field_number(condition), condition.axis)
+                if order > 2:
+                    raise ValueError(
+                        f"Interface ties value and flux, enough for equations of second order; "
+                        f"this one is of order {order} along '{condition.axis}'; write it as a "
+                        "system of second order"
+                    )
 
     def _check_residual(self) -> tuple[Order, ...]:
         asked: dict[Order, None] = {}

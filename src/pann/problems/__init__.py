@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from pann.pde import Problem
 from pann.problems.allen_cahn import allen_cahn
-from pann.problems.darcy import darcy, darcy_across
+from pann.problems.darcy import darcy, darcy_across, darcy_across_mixed
 from pann.problems.helmholtz import helmholtz
 from pann.problems.poisson import poisson
 
@@ -19,6 +19,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "helmholtz": helmholtz,
     "darcy": darcy,
     "darcy_across": darcy_across,
+    "darcy_across_mixed": darcy_across_mixed,
 }
 
 
@@ -45,6 +46,7 @@ __all__ = [
     "allen_cahn",
     "darcy",
     "darcy_across",
+    "darcy_across_mixed",
     "equation_of",
     "helmholtz",
     "poisson",

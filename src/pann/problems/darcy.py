@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pann.domain import Box
-from pann.pde import Data, Dirichlet, Neumann, Problem
+from pann.pde import Condition, Data, Dirichlet, Interface, Neumann, Problem
 
 PERMEABILITIES = (16.0, 6.0, 1.0, 10.0, 2.0)
 NUM_STRIPS = len(PERMEABILITIES)
@@ -43,11 +43,31 @@ def darcy() -> Problem:
 
 
 def darcy_across() -> Problem:
-    """p_x = -q / kappa, q_x = kappa p_yy, kappa as in darcy, flow across the strips with kinks.
+    """-div(kappa grad p) = 0, kappa as in darcy, flow across the strips with kinks.
 
-    Point by point kappa lap p = 0 has the false solution p = 1 - x: that kappa p_x is continuous
-    where kappa jumps would be lost. It is kept by an unknown q = -kappa p_x. The flux along the
-    strips is no unknown: it jumps in general, and p_yy does not.
+    Within a strip the equation is kappa lap p = 0. Where kappa jumps, p and kappa p_x do not:
+    without that p = 1 - x would solve it, too.
+    """
+    square = Box(x=(0, 1), y=(0, 1))
+    interfaces = [
+        Interface("x", strip / NUM_STRIPS, coefficient=_kappa_at, field="p")
+        for strip in range(1, NUM_STRIPS)
+    ]
+    return Problem(
+        square,
+        residual=lambda p, x, y: -permeability(x) * (p.xx + p.yy),
+        conditions=[*_ends_and_walls(square), *interfaces],
+        exact=lambda x, y: pressure_across(x) + 0 * y,
+        fields=("p",),
+        name="darcy_across",
+    )
+
+
+def darcy_across_mixed() -> Problem:
+    """p_x = -q / kappa, q_x = kappa p_yy, the same with the flux unknown and no interfaces.
+
+    That kappa p_x is continuous where kappa jumps is kept by the unknown q = -kappa p_x. The flux
+    along the strips is no unknown: it jumps in general, and p_yy does not.
     """
     square = Box(x=(0, 1), y=(0, 1))
 
@@ -55,19 +75,23 @@ def darcy_across() -> Problem:
         kappa = permeability(x)
         return p.x + q / kappa, q.x - kappa * p.yy
 
-    walls = square.face("y", "lower") + square.face("y", "upper")
     return Problem(
         square,
         residual=residual,
-        conditions=[
-            Dirichlet(square.face("x", "lower"), 1.0, field="p"),
-            Dirichlet(square.face("x", "upper"), 0.0, field="p"),
-            Neumann(walls, 0.0, field="p"),
-        ],
+        conditions=_ends_and_walls(square),
         exact=lambda x, y: (pressure_across(x) + 0 * y, FLUX_ACROSS + 0 * x),
         fields=("p", "q"),
-        name="darcy_across",
+        name="darcy_across_mixed",
     )
+
+
+def _ends_and_walls(square: Box) -> list[Condition]:
+    """Pressures 1 and 0 at the ends, no flow through the walls."""
+    return [
+        Dirichlet(square.face("x", "lower"), 1.0, field="p"),
+        Dirichlet(square.face("x", "upper"), 0.0, field="p"),
+        Neumann(square.face("y", "lower") + square.face("y", "upper"), 0.0, field="p"),
+    ]
 
 
 def permeability(x: Any) -> Any:

@@ -1,6 +1,7 @@
 """The default recipe: Gauss-Newton on the polynomial, a network by Levenberg-Marquardt."""
 
 import dataclasses
+import math
 import time
 
 import equinox as eqx
@@ -16,6 +17,7 @@ from pann.network import Complementary
 from pann.pde.blocks import Block
 from pann.pde.levenberg import backgrounds, levenberg_marquardt, residual_sizes
 from pann.pde.newton import Unknowns, newton, start
+from pann.pde.problem import Problem
 from pann.solution import Report, Solution, trial_figures
 from pann.solving.quality import relative_error, relative_residual
 from pann.solving.setup import Setup
@@ -23,6 +25,8 @@ from pann.solving.setup import Setup
 # Degrees to try by dimension, and when a solution counts as resolved.
 LADDERS = {1: (8, 16, 32, 64, 128), 2: (8, 14, 22, 32, 44), 3: (6, 9, 13, 17)}
 HIGH_DIMENSIONAL = (3, 5, 7)
+# Where interfaces cut the domain into pieces the ladder ends before it has more coefficients.
+MAX_PIECEWISE_COLUMNS = 3_000
 RESOLVED = 1e-10
 # A network is tried where the relative residual at fresh points is above this.
 UNRESOLVED = 1e-6
@@ -30,6 +34,18 @@ UNRESOLVED = 1e-6
 MAX_COLUMNS = 400
 # With fewer points than this the network fits them and nothing between them.
 POINTS_A_PARAMETER = 4
+
+
+def degrees_to_try(problem: Problem) -> tuple[int, ...]:
+    """The degrees of the ladder; on many pieces those whose bases are not too large."""
+    dimension = problem.domain.dimension
+    rungs = LADDERS.get(dimension, HIGH_DIMENSIONAL)
+    pieces = math.prod(family.num_pieces for family in problem.pieces.values())
+    columns = [
+        pieces * math.comb(rung + dimension, dimension) * len(problem.fields) for rung in rungs
+    ]
+    affordable = sum(count <= MAX_PIECEWISE_COLUMNS for count in columns)
+    return rungs if pieces == 1 else rungs[: max(affordable, 1)]
 
 
 def solve_second_order(

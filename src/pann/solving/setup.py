@@ -1,17 +1,21 @@
 """A problem with the points where its equation and conditions are asked to hold."""
 
 import dataclasses
-import math
 from collections.abc import Callable
 
 from pann.basis import Basis
 from pann.pde.ansatz import Ansatz
 from pann.pde.blocks import Block, Placed, make_block
-from pann.pde.conditions import Data, Initial, Periodic
+from pann.pde.conditions import Data, Dirichlet, Neumann, Robin
 from pann.pde.fields import Order
-from pann.pde.placing import place_conditions, place_inside
+from pann.pde.placing import (
+    place_conditions,
+    place_inside,
+    points_inside,
+    points_per_axis_of,
+)
 from pann.pde.problem import Problem
-from pann.points import Points, gauss_grid, sample, uniform
+from pann.points import Points, sample, uniform
 
 # Conditions count more than the equation, whose residual is large where u is not yet resolved.
 CONDITION_WEIGHT = 100.0
@@ -34,23 +38,23 @@ class Setup:
 
     def placed(self, basis: Basis, at_least: int = 0) -> list[Placed]:
         """Points that fit the basis, and at least so many inside unless the user chose them."""
-        domain = self.problem.domain
-        per_axis = max(max(basis.num_functions) + 3, math.ceil(at_least ** (1 / domain.dimension)))
+        problem = self.problem
+        per_axis = points_per_axis_of(problem, basis, at_least)
         if isinstance(self.points, Points):
             inside = self.points.coordinates
         elif self.points is not None:
             sampler = self.sampling or "gauss"
-            inside = sample(sampler, domain, self.points, self.seed).coordinates
-            per_axis = max(per_axis, round(len(inside) ** (1 / domain.dimension)))
+            inside = sample(sampler, problem.domain, self.points, self.seed).coordinates
+            per_axis = max(per_axis, points_per_axis_of(problem, basis, len(inside)))
         else:
-            inside = gauss_grid(domain, (per_axis,) * domain.dimension).coordinates
+            inside = points_inside(problem, per_axis)
         if self.condition_points is not None:
-            per_axis = points_an_axis(self.problem, self.condition_points)
+            per_axis = points_an_axis(problem, self.condition_points)
         conditions = [
             dataclasses.replace(placed, weight=self.condition_weight * placed.weight)
-            for placed in place_conditions(self.problem, per_axis)
+            for placed in place_conditions(problem, per_axis)
         ]
-        placed = [place_inside(self.problem, inside, self.orders), *conditions]
+        placed = [place_inside(problem, inside, self.orders), *conditions]
         return placed if self.ansatz is None else [self.ansatz.wrap(each) for each in placed]
 
     def blocks(self, basis: Basis, precision: str, at_least: int = 0) -> tuple[Block, ...]:
@@ -73,10 +77,10 @@ def points_an_axis(problem: Problem, condition_points: int) -> int:
     """Points along each axis of a face, so that there are about so many on all faces together."""
     num_faces = 0
     for condition in problem.conditions:
-        if isinstance(condition, Initial | Periodic):
-            num_faces += 1
-        elif not isinstance(condition, Data):
+        if isinstance(condition, Dirichlet | Neumann | Robin):
             num_faces += len(condition.faces)
+        elif not isinstance(condition, Data):
+            num_faces += 1
     along = problem.domain.dimension - 1
     if num_faces == 0 or along == 0:
         return 1
