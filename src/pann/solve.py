@@ -37,6 +37,7 @@ FILE_NAME = "solution.pann"
 # Where nothing is said: the network of the default recipe, and what gradient training takes.
 DEFAULT_WIDTH, DEFAULT_DEPTH = 24, 2
 PAPER_WIDTH, PAPER_DEPTH = 50, 3
+DEFAULT_ACTIVATIONS, PAPER_ACTIVATIONS = ("tanh", "sin"), ("tanh",)
 PAPER_POINTS, PAPER_SAMPLING, PAPER_CONDITION_POINTS = 4096, "poisson_disk", 400
 PAPER_C = 0.003
 
@@ -52,7 +53,7 @@ def solve(
     condition_points: int | None = None,
     width: int | tuple[int, ...] | None = None,
     depth: int | None = None,
-    activation: str | Activation = "tanh",
+    activation: str | Activation | None = None,
     embedding: EmbeddingOptions | None = None,
     constraint: str | None = None,
     constraint_weight: float = 1e-3,
@@ -71,7 +72,8 @@ def solve(
     `c` gives the degree by the paper's rule, ceil(c N) + 8. `points` is a number, with a
     `sampling` by name, or points of your own; by default Gauss points that fit the degree.
     `condition_points` is their number over all faces. `width` is that of the network, 0 for none;
-    by default 24, only where the polynomial does not resolve the solution. `start_from` is a
+    by default 24, only where the polynomial does not resolve the solution; its `activation`, if
+    none is given, is tanh or sin, whichever does better in a few steps. `start_from` is a
     solution to begin with; `out` a folder that gets the file `solution.pann`.
 
     The default recipe eliminates b at each step (the exact constraint). `recipe="paper"` is Adam,
@@ -114,7 +116,7 @@ def solve(
             solution = solve_by_gradient(
                 plan.setup,
                 plan.ladder[0],
-                plan.architecture,
+                plan.architectures[0],
                 recipe=recipe_for(recipe),
                 loss=_loss(constraint, constraint_weight, is_paper=recipe == "paper"),
                 preconditioner=recipe == "paper" if preconditioner is None else preconditioner,
@@ -126,7 +128,7 @@ def solve(
             solution = solve_second_order(
                 plan.setup,
                 plan.ladder,
-                plan.architecture,
+                plan.architectures,
                 always_network=width is not None,
                 trials=trials,
                 iterations=iterations,
@@ -140,11 +142,11 @@ def solve(
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What is to be solved: points, bases to try one after another, and the network."""
+    """What is to be solved: points, bases to try one after another, and networks to race."""
 
     setup: Setup
     ladder: list[Basis]
-    architecture: Architecture
+    architectures: list[Architecture]
 
 
 def make_plan(
@@ -158,7 +160,7 @@ def make_plan(
     condition_points: int | None = None,
     width: int | tuple[int, ...] | None = None,
     depth: int | None = None,
-    activation: str | Activation = "tanh",
+    activation: str | Activation | None = None,
     embedding: EmbeddingOptions | None = None,
     by_gradient: bool = False,
     precision: str = "float64",
@@ -185,21 +187,25 @@ def make_plan(
     )
     default_width = PAPER_WIDTH if by_gradient else DEFAULT_WIDTH
     default_depth = PAPER_DEPTH if by_gradient else DEFAULT_DEPTH
-    architecture = Architecture(
-        widths=check_widths(default_width if width is None else width, depth or default_depth),
-        activation=activation_named(activation),
-        embedding=_periodic(problem.domain, embedding),
-        dropout=0.0,
-        initialization=None,
-        bias=False,
-        precision=precision,
-    )
-    _check_smoothness(setup.orders, architecture)
+    activations = PAPER_ACTIVATIONS if by_gradient else DEFAULT_ACTIVATIONS
+    architectures = [
+        Architecture(
+            widths=check_widths(default_width if width is None else width, depth or default_depth),
+            activation=activation_named(choice),
+            embedding=_periodic(problem.domain, embedding),
+            dropout=0.0,
+            initialization=None,
+            bias=False,
+            precision=precision,
+        )
+        for choice in (activations if activation is None else (activation,))
+    ]
+    _check_smoothness(setup.orders, architectures[0])
     if basis is not None:
-        return Plan(setup, [basis], architecture)
+        return Plan(setup, [basis], architectures)
     degrees = degrees_to_try(problem) if degree is None else (degree,)
     ladder = [make_basis(problem.domain, each, families=problem.pieces) for each in degrees]
-    return Plan(setup, ladder, architecture)
+    return Plan(setup, ladder, architectures)
 
 
 def degree_by_rule(c: float, points: Points | int | None, degree: int | None = None) -> int:

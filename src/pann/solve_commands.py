@@ -142,7 +142,7 @@ def plan_solve(problem: Problem, options: dict[str, Any]) -> Report:
     rows = sum(block.target.size for block in placed)
     columns = basis.num_terms * len(problem.fields) + len(problem.parameters)
     tables = sum(len(block.points) * len(block.orders) for block in placed) * basis.num_terms
-    size = 4 if plan.architecture.precision == "float32" else 8
+    size = 4 if plan.architectures[0].precision == "float32" else 8
     # Gradients need the tables, Gauss-Newton the Jacobian as well.
     jacobians = 0 if by_gradient else COPIES_OF_JACOBIAN * rows * columns
     degrees = [int(max(rung.degrees)) for rung in plan.ladder]
@@ -157,7 +157,7 @@ def plan_solve(problem: Problem, options: dict[str, Any]) -> Report:
         columns=columns,
         points=sum(len(block.points) for block in placed),
         rows=rows,
-        widths=list(plan.architecture.widths),
+        widths=list(plan.architectures[0].widths),
         network_if_needed="width" not in options and not by_gradient,
         bytes=size * (tables + jacobians),
     )

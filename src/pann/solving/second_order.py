@@ -1,8 +1,10 @@
 """The default recipe: Gauss-Newton on the polynomial, a network by Levenberg-Marquardt."""
 
 import dataclasses
+import functools
 import math
 import time
+from collections.abc import Sequence
 
 import equinox as eqx
 import jax
@@ -32,6 +34,10 @@ RESOLVED = 1e-10
 UNRESOLVED = 1e-6
 # Beside a network the polynomial has at most so many coefficients: each step factorizes them.
 MAX_COLUMNS = 400
+# First layers to race: steep units along the axes for kinks and fronts, gentle ones in all
+# directions for what a slightly larger basis would resolve.
+STARTS = (Complementary((2.0, 20.0), 0.5), Complementary((3.0, 8.0), 0.0))
+RACE_STEPS = 15
 # With fewer points than this the network fits them and nothing between them.
 POINTS_A_PARAMETER = 4
 
@@ -51,7 +57,7 @@ def degrees_to_try(problem: Problem) -> tuple[int, ...]:
 def solve_second_order(
     setup: Setup,
     ladder: list[Basis],
-    architecture: Architecture,
+    architectures: Sequence[Architecture],
     *,
     always_network: bool,
     trials: int,
@@ -59,9 +65,12 @@ def solve_second_order(
     start_from: Solution | None,
     begin: float,
 ) -> Solution:
-    """Climb the ladder until resolved; then a network if asked for, or if that is not enough."""
+    """Climb the ladder until resolved; then a network if asked for, or if that is not enough.
+
+    Where there are several architectures, they race.
+    """
     solution = small = None
-    precision, begun_with = architecture.precision, start_from
+    precision, begun_with = architectures[0].precision, start_from
     for rung in ladder:
         solution = on_basis(setup, rung, precision, start_from, begin)
         setup.report(f"degree {solution.report.degree}", solution.residual)
@@ -74,12 +83,12 @@ def solve_second_order(
     assert solution is not None
     assert small is not None
     figures = [trial_figures(solution, setup.seed)] * trials
-    if architecture.widths and (always_network or solution.residual > UNRESOLVED):
+    if architectures[0].widths and (always_network or solution.residual > UNRESOLVED):
         both = [
             _with_network(
                 dataclasses.replace(setup, seed=setup.seed + trial),
                 small,
-                architecture,
+                architectures,
                 iterations,
                 begun_with if trial == 0 else None,
                 begin,
@@ -109,14 +118,14 @@ def _tried(solution: Solution, begin: float) -> Solution:
 def _with_network(
     setup: Setup,
     before: Solution,
-    architecture: Architecture,
+    architectures: Sequence[Architecture],
     iterations: int,
     begun_with: Solution | None,
     begin: float,
 ) -> Solution:
     """Features where the residual is large, trained with the polynomial; kept if that helps."""
-    problem, basis, precision = setup.problem, before.model.basis, architecture.precision
-    num_parameters = architecture.num_network_parameters(
+    problem, basis, precision = setup.problem, before.model.basis, architectures[0].precision
+    num_parameters = architectures[0].num_network_parameters(
         problem.domain.dimension, len(problem.fields)
     )
     blocks = setup.blocks(basis, precision, at_least=POINTS_A_PARAMETER * num_parameters)
@@ -125,18 +134,26 @@ def _with_network(
         before.model.parameters.b,
         {name: jnp.asarray(value, precision) for name, value in before.parameters.items()},
     )
+    train = functools.partial(levenberg_marquardt, blocks, fresh)
+    told = lambda step, value: setup.report(f"network, step {step}", value)
     if begun_with is not None and begun_with.model.parameters.network is not None:
         network = _network_of(begun_with)
     else:
-        network = _complementary(setup, blocks[0], unknowns, architecture)
-    trained, solved, outcome = levenberg_marquardt(
-        blocks,
-        fresh,
-        network,
-        unknowns,
-        problem.domain,
-        iterations=iterations,
-        report=lambda step, value: setup.report(f"network, step {step}", value),
+        raced = [
+            train(
+                _complementary(setup, blocks[0], unknowns, architecture, first_layer),
+                unknowns,
+                problem.domain,
+                iterations=min(RACE_STEPS, iterations),
+                report=told,
+            )
+            for architecture in architectures
+            for first_layer in STARTS
+        ]
+        network, unknowns, ahead = min(raced, key=lambda each: min(each[2].fresh))
+        iterations -= len(ahead.fresh) - 1
+    trained, solved, outcome = train(
+        network, unknowns, problem.domain, iterations=iterations, report=told
     )
     whole = dataclasses.replace(
         trained,
@@ -174,7 +191,11 @@ def _network_of(solution: Solution) -> Parameters:
 
 
 def _complementary(
-    setup: Setup, inside: Block, unknowns: Unknowns, architecture: Architecture
+    setup: Setup,
+    inside: Block,
+    unknowns: Unknowns,
+    architecture: Architecture,
+    initialization: Complementary,
 ) -> Parameters:
     """A network with its units at points of large residual, of scales that the basis lacks."""
     key, place_key = jax.random.split(jax.random.key(setup.seed))
@@ -189,7 +210,7 @@ def _complementary(
     centers = inside.x[chosen]
     if network.embedding is not None:
         centers = jax.vmap(network.embedding)(centers)
-    weight, bias = Complementary((2.0, 20.0), 0.5).first_layer(
+    weight, bias = initialization.first_layer(
         centers.shape[1], units, key=place_key, dtype=architecture.precision, centers=centers
     )
     return eqx.tree_at(
