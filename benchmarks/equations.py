@@ -1,7 +1,8 @@
-"""Every problem of `pann.problems` without options; Poisson at the paper's size; the weights.
+"""Every problem of `pann.problems` without options and its halves; the paper's sizes; the weights.
 
-The last two rows are Allen-Cahn at the paper's degree, where the polynomial does not resolve the
-solution, with the conditions as heavy as `solve` makes them and as heavy as the equation.
+Allen-Cahn at the paper's degree, where the polynomial does not resolve the solution, with a network
+and without; there also with conditions as heavy as the equation, not as heavy as `solve` makes
+them. The network alone is trained as it is beside a polynomial.
 """
 
 import dataclasses
@@ -16,12 +17,17 @@ def rows() -> Iterator[Row]:
     for name, make in problems.PROBLEMS.items():
         yield _row(name, "none", make())
     yield _row("poisson", "degree 21, N=4096", problems.poisson(), degree=21, points=4096)
-    coarse = {"degree": 21, "points": 4096, "sampling": "poisson_disk", "width": 0}
-    problem = problems.allen_cahn()
+    problem, size = problems.allen_cahn(), {"points": 4096, "sampling": "poisson_disk"}
+    yield _row("allen_cahn", "degree 21, N=4096", problem, degree=21, width=24, **size)
+    coarse = {"degree": 21, "width": 0, **size}
     yield _row("allen_cahn", "degree 21, N=4096, no network", problem, **coarse)
+    yield _row("allen_cahn", "N=4096, network alone", problem, degree=0, width=24, **size)
     equal = [dataclasses.replace(c, weight=1 / CONDITION_WEIGHT) for c in problem.conditions]
     light = dataclasses.replace(problem, conditions=equal)
-    yield _row("allen_cahn", "the same, conditions as heavy as the equation", light, **coarse)
+    told = "degree 21, N=4096, no network, conditions as heavy as the equation"
+    yield _row("allen_cahn", told, light, **coarse)
+    for name, make in problems.PROBLEMS.items():
+        yield _row(name, "network alone", make(), degree=0, width=24)
 
 
 def _row(name: str, options: str, problem: Problem, **settings: object) -> Row:

@@ -173,3 +173,14 @@ def test_a_negative_derivative_or_no_node_is_refused():
         Legendre().table(POINTS, 3, -1)
     with pytest.raises(ValueError, match="at least 1 node, got 0"):
         Fourier().quadrature(0)
+
+
+@pytest.mark.parametrize("num_nodes", [7, 65, 200])
+def test_gauss_weights_lose_no_digits(num_nodes):
+    nodes, weights = Legendre().quadrature(num_nodes)
+    with mpmath.workdps(40):
+        for place in (0, num_nodes // 3, num_nodes // 2):
+            x = mpmath.findroot(lambda x: mpmath.legendre(num_nodes, x), nodes[place])
+            slope = mpmath.diff(lambda x: mpmath.legendre(num_nodes, x), x)
+            expected = 1 / ((1 - x**2) * slope**2)
+            assert weights[place] == pytest.approx(float(expected), rel=3e-14)

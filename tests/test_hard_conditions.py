@@ -11,7 +11,7 @@ import pann
 from pann.basis import make_basis
 from pann.domain import Box, Faces
 from pann.files import read, write
-from pann.pde import Data, Dirichlet, Initial, Neumann, Periodic, Problem
+from pann.pde import Data, Dirichlet, Initial, Interface, Neumann, Periodic, Problem
 from pann.pde.ansatz import Ansatz
 from pann.pde.blocks import make_block
 from pann.pde.lift import make_ansatz
@@ -663,3 +663,22 @@ def test_too_many_dimensions_are_refused():
 def test_an_ansatz_is_only_made_where_something_is_hard():
     assert make_ansatz(poisson(conditions=[Dirichlet(SQUARE.boundary, 0.0)])) is None
     assert isinstance(make_ansatz(poisson()), Ansatz)
+
+
+def test_hard_conditions_beside_an_interface():
+    """Flow through two layers: k = 1 and 4, u = 1 at x = 0 and 0 at x = 2, both hard."""
+    line = Box(x=(0, 2))
+    exact = lambda x: jnp.where(x < 1, 1 - 0.8 * x, 0.2 * (2 - x))
+    k = lambda x: jnp.where(x < 1, 1.0, 4.0)
+    problem = Problem(
+        line,
+        lambda u, x: k(x) * u.xx,
+        [
+            Dirichlet(line.boundary, exact, hard=True),
+            Interface("x", 1.0, coefficient=k),
+        ],
+        exact=exact,
+    )
+    solution = pann.solve(problem)
+    assert solution.rel_l2 < 1e-12
+    assert solution(x=0.0) == pytest.approx(1.0, abs=1e-14)

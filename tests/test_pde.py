@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from oracles import count_compilations
 
 import pann
 from pann.basis import make_basis
@@ -406,3 +407,35 @@ def test_the_networks_jacobian_is_that_of_automatic_differentiation():
             own = own - network_channels(parameters, block.x_minus, block.orders, SQUARE)
         jacobian = _network_jacobian(block, own, _State(parameters, unknowns), SQUARE)
         np.testing.assert_allclose(jacobian, jax.jacfwd(residual)(flat), atol=1e-9)
+
+
+def test_a_second_solve_compiles_nothing():
+    problem = poisson()
+    options = {"degree": 5, "width": 4, "depth": 1, "iterations": 3, "activation": "tanh"}
+    pann.solve(problem, **options)
+    with count_compilations() as compiled:
+        pann.solve(problem, **options, seed=1)
+    assert compiled == []
+
+
+def test_of_two_activations_the_better_is_kept():
+    line = Box(x=(-1, 1))
+    wave = lambda x: jnp.sin(40 * x)
+    problem = Problem(
+        line, lambda u, x: u.xx + 1600 * wave(x), [Dirichlet(line.boundary, wave)], exact=wave
+    )
+    options = {"degree": 10, "width": 12, "depth": 1, "iterations": 40}
+    raced = pann.solve(problem, **options)
+    each = [pann.solve(problem, **options, activation=name) for name in ("tanh", "sin")]
+    assert raced.residual <= 1.001 * min(solution.residual for solution in each)
+
+
+def test_trials_of_the_default_recipe_have_seeds_of_their_own():
+    problem = poisson()
+    options = {"degree": 4, "width": 4, "depth": 1, "iterations": 4, "activation": "tanh"}
+    solution = pann.solve(problem, **options, trials=2)
+    second = pann.solve(problem, **options, seed=1)
+    figures = solution.report.trials
+    assert [each["seed"] for each in figures] == [0, 1]
+    assert figures[1]["residual"] == pytest.approx(second.residual, rel=1e-6)
+    assert solution.residual == min(each["residual"] for each in figures)
