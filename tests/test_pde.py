@@ -16,7 +16,8 @@ from pann.pde import Data, Dirichlet, Initial, Neumann, Periodic, Problem, Robin
 from pann.pde.blocks import make_block
 from pann.pde.fields import Field
 from pann.pde.newton import newton, residual_and_jacobian, start
-from pann.pde.placing import face_points, place_conditions, place_inside
+from pann.pde.placing import OnFaces, face_points, place_conditions, place_inside
+from pann.points import from_array
 
 SQUARE = Box(x=(-1, 1), y=(0, 3))
 LINE = Box(x=(0, 2))
@@ -439,3 +440,71 @@ def test_trials_of_the_default_recipe_have_seeds_of_their_own():
     assert [each["seed"] for each in figures] == [0, 1]
     assert figures[1]["residual"] == pytest.approx(second.residual, rel=1e-6)
     assert solution.residual == min(each["residual"] for each in figures)
+
+
+# ---- Points ----
+
+
+def test_points_of_the_user_have_tags():
+    inside = SQUARE.from_reference(RNG.uniform(-0.99, 0.99, (150, 2)))
+    edge, _ = face_points(SQUARE.boundary, 12)
+    tags = ["inside"] * len(inside) + ["boundary"] * len(edge)
+    points = from_array(SQUARE, np.concatenate([inside, edge]), tags)
+    wave = lambda x, y: jnp.sin(x) * jnp.cos(y)
+    problem = poisson(
+        residual=lambda u, x, y: u.xx + u.yy + 2 * wave(x, y),
+        conditions=[Dirichlet(SQUARE.boundary, wave)],
+        exact=wave,
+    )
+    solution = pann.solve(problem, points=points, degree=9, width=0)
+    assert solution.report.num_points == len(points)
+    assert solution.rel_l2 < 1e-4
+    some = from_array(SQUARE, points.coordinates[:160], tags[:160])
+    with pytest.raises(ValueError, match="tag 'boundary' lies on x=1, where there is a condition"):
+        pann.solve(problem, points=some, degree=5, width=0)
+
+
+@pytest.mark.parametrize(
+    "tags, message",
+    [(["inside"], "each of 2 points needs a tag, got 1"), (["inside", "edge"], "got 'edge'")],
+)
+def test_wrong_tags_are_refused(tags, message):
+    with pytest.raises(ValueError, match=message):
+        from_array(SQUARE, [[0.0, 1.0], [0.5, 2.0]], tags)
+
+
+def test_faces_are_sampled_by_name():
+    points, normals = face_points(SQUARE.boundary, 6, on_faces=OnFaces("uniform", seed=3))
+    assert len(points) == 24
+    np.testing.assert_array_equal(points[:6, 0], -1.0)
+    np.testing.assert_array_equal(normals[18:], np.tile([0.0, 1.0], (6, 1)))
+    assert len(np.unique(points[:6, 1])) == 6
+    solution = pann.solve(
+        PROBLEMS["dirichlet"], degree=12, width=0, condition_points=80, condition_sampling="sobol"
+    )
+    assert solution.rel_l2 < 1e-5
+
+
+@pytest.mark.parametrize("dimension", [4, 6])
+def test_many_dimensions(dimension):
+    box = Box(**{name: (-1, 1) for name in "pqrstu"[:dimension]})
+    exact = lambda **point: jnp.exp(0.3 * sum(point.values()))
+    source = " + ".join(f"f.{name}{name}" for name in box.names)
+    total = " + ".join(box.names)
+    residual = eval(
+        f"lambda f, {', '.join(box.names)}: "
+        f"{source} - {dimension} * 0.09 * jnp.exp(0.3 * ({total}))",
+        {"jnp": jnp},
+    )
+    problem = Problem(box, residual, [Dirichlet(box.boundary, exact)], exact=exact, fields=("f",))
+    solution = pann.solve(problem, degree=4, width=0)
+    assert solution.rel_l2 < 2e-3
+
+
+def test_a_condition_that_is_missed_shows_in_the_indicator():
+    problem = poisson(
+        residual=lambda u, x, y: u.xx + u.yy,
+        conditions=[Dirichlet(SQUARE.boundary, lambda x, y: jnp.sin(3 * x) * jnp.exp(3 * y))],
+    )
+    # A constant satisfies the equation, and nothing else.
+    assert pann.solve(problem, degree=0, width=0).residual > 0.1

@@ -22,6 +22,8 @@ from scipy.special import roots_legendre
 
 from pann.domain import Box
 
+TAGS = ("inside", "boundary")
+
 
 # Compared by identity: comparing arrays entry by entry has no single truth value.
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -29,14 +31,25 @@ class Points:
     """Points of a box in physical coordinates, with weights where they form a quadrature rule.
 
     The weights are those of a probability measure: they sum to 1, so `weights @ values` is a mean.
-    Both arrays are read-only copies.
+    `tags` say of each point whether it lies `inside`, for the equation, or on the `boundary`, for
+    the conditions; without them all are inside. The arrays are read-only copies.
     """
 
     coordinates: Float[np.ndarray, "points d"]
     weights: Float[np.ndarray, " points"] | None = None
+    tags: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "coordinates", _read_only(self.coordinates))
+        if self.tags is not None:
+            tags = np.array(self.tags, dtype=str)
+            tags.flags.writeable = False
+            object.__setattr__(self, "tags", tags)
+            if tags.shape != (len(self),):
+                raise ValueError(f"each of {len(self)} points needs a tag, got {tags.size} tags")
+            unknown = sorted(set(tags.tolist()) - set(TAGS))
+            if unknown:
+                raise ValueError(f"a tag is {' or '.join(TAGS)}, got '{unknown[0]}'")
         if self.weights is None:
             return
         object.__setattr__(self, "weights", _read_only(self.weights))
@@ -51,6 +64,12 @@ class Points:
     @property
     def dimension(self) -> int:
         return self.coordinates.shape[1]
+
+    def tagged(self, tag: str) -> Float[np.ndarray, "some d"]:
+        """The points with a tag; without tags all are `inside`."""
+        if self.tags is None:
+            return self.coordinates[: len(self) if tag == "inside" else 0]
+        return self.coordinates[self.tags == tag]
 
 
 def tensor_grid(*axes_nodes: Float[np.ndarray, " _"]) -> Float[np.ndarray, "points d"]:
@@ -147,7 +166,9 @@ def poisson_disk(domain: Box, num_points: int, seed: int = 0, cache: bool = True
     return Points(_place(domain, unit))
 
 
-def from_array(domain: Box, array: npt.ArrayLike) -> Points:
+def from_array(
+    domain: Box, array: npt.ArrayLike, tags: Sequence[str] | np.ndarray | None = None
+) -> Points:
     """Points of your own: an array of shape (points, d), or (points,) in one dimension."""
     given, dimension = np.asarray(array), domain.dimension
     if given.dtype.kind not in "iuf":
@@ -172,7 +193,10 @@ def from_array(domain: Box, array: npt.ArrayLike) -> Points:
             f"the first is point {broken.argmax()}; remove them first"
         )
     _check_inside(domain, coordinates, given.dtype)
-    return Points(coordinates.clip(domain.lower, domain.upper))
+    return Points(
+        coordinates.clip(domain.lower, domain.upper),
+        tags=None if tags is None else np.asarray(tags),
+    )
 
 
 def sample(name: str, domain: Box, num_points: int, seed: int = 0) -> Points:

@@ -26,8 +26,8 @@ class Report:
     """How a solution came about and how good it is, by which measure.
 
     `residual` is the root mean square residual at points that were not used, relative to the size
-    of the equation's terms there; `rel_l2` the relative l2 error where the solution is known.
-    `trials` has the figures of every trial.
+    of the equation's terms there, or that of a condition if it is larger; `rel_l2` the relative l2
+    error where the solution is known. `trials` has the figures of every trial.
     """
 
     how: str

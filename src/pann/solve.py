@@ -51,6 +51,7 @@ def solve(
     points: Points | int | None = None,
     sampling: str | None = None,
     condition_points: int | None = None,
+    condition_sampling: str | None = None,
     width: int | tuple[int, ...] | None = None,
     depth: int | None = None,
     activation: str | Activation | None = None,
@@ -70,11 +71,13 @@ def solve(
     """Solve a problem; with no options the degree is raised until the solution is resolved.
 
     `c` gives the degree by the paper's rule, ceil(c N) + 8. `points` is a number, with a
-    `sampling` by name, or points of your own; by default Gauss points that fit the degree.
-    `condition_points` is their number over all faces. `width` is that of the network, 0 for none;
-    by default 24, only where the polynomial does not resolve the solution; its `activation`, if
-    none is given, is tanh or sin, whichever does better in a few steps. `start_from` is a
-    solution to begin with; `out` a folder that gets the file `solution.pann`.
+    `sampling` by name, or points of your own (with tags `inside` and `boundary` if you bring
+    both); by default Gauss points that fit the degree, in more than three dimensions Sobol points.
+    `condition_points` is the number over all faces, `condition_sampling` how they lie there.
+    `width` is that of the network, 0 for none; by default 24, only where the polynomial does not
+    resolve the solution; its `activation`, if none is given, is tanh or sin, whichever does better
+    in a few steps. `start_from` is a solution to begin with; `out` a folder that gets the file
+    `solution.pann`.
 
     The default recipe eliminates b at each step (the exact constraint). `recipe="paper"` is Adam,
     pruning and L-BFGS with constraint E and the preconditioner on 4096 Poisson-disk points with
@@ -100,6 +103,7 @@ def solve(
         points=points,
         sampling=sampling,
         condition_points=condition_points,
+        condition_sampling=condition_sampling,
         width=width,
         depth=depth,
         activation=activation,
@@ -158,6 +162,7 @@ def make_plan(
     points: Points | int | None = None,
     sampling: str | None = None,
     condition_points: int | None = None,
+    condition_sampling: str | None = None,
     width: int | tuple[int, ...] | None = None,
     depth: int | None = None,
     activation: str | Activation | None = None,
@@ -184,6 +189,7 @@ def make_plan(
         condition_points,
         1.0 if by_gradient else CONDITION_WEIGHT,
         make_ansatz(problem),
+        condition_sampling,
     )
     default_width = PAPER_WIDTH if by_gradient else DEFAULT_WIDTH
     default_depth = PAPER_DEPTH if by_gradient else DEFAULT_DEPTH

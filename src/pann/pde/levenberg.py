@@ -40,7 +40,7 @@ class _State(eqx.Module):
 
 def levenberg_marquardt(
     blocks: tuple[Block, ...],
-    fresh: Block,
+    fresh: tuple[Block, ...],
     parameters: Parameters,
     unknowns: Unknowns,
     domain: Box,
@@ -53,7 +53,7 @@ def levenberg_marquardt(
     """Train the network and b together; the state best at fresh points comes back."""
     state = best = _State(parameters, unknowns)
     value = float(_norm(blocks, state, domain))
-    best_fresh = float(_norm((fresh,), state, domain))
+    best_fresh = float(_norm(fresh, state, domain))
     training, at_fresh, reason = [value], [best_fresh], "all steps done"
     lowered = 0
     with threadpool_limits(1):
@@ -71,7 +71,7 @@ def levenberg_marquardt(
                 reason = "no step lowers the residual any more"
                 break
             state, value = proposal, new
-            now = float(_norm((fresh,), state, domain))
+            now = float(_norm(fresh, state, domain))
             training.append(value)
             at_fresh.append(now)
             report(step + 1, now)

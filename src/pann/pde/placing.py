@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pann.basis import Basis, Fourier, Legendre, PiecewiseLegendre
-from pann.domain import SIDES, Faces
+from pann.domain import SIDES, Box, Faces
 from pann.pde.blocks import Operator, Placed
 from pann.pde.conditions import (
     Data,
@@ -25,9 +25,28 @@ from pann.pde.conditions import (
 from pann.pde.fields import Order
 from pann.pde.planes import is_same_plane, moved_off, planes
 from pann.pde.problem import Problem
-from pann.points import tensor_grid
+from pann.points import sample, tensor_grid
+
+# A point this near to a face, on a scale where the axis has length 2, lies on it.
+ON_FACE = 1e-9
 
 Pieces = Mapping[str, PiecewiseLegendre]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class OnFaces:
+    """How points lie on faces: Gauss points unless a sampler is named, or points are given.
+
+    `count` is the number on each face that a sampler draws, if not that of the Gauss points.
+    """
+
+    sampling: str | None = None
+    count: int | None = None
+    seed: int = 0
+    given: np.ndarray | None = None
+
+
+GAUSS_ON_FACES = OnFaces()
 
 
 def points_per_axis_of(problem: Problem, basis: Basis, num_points: int = 0) -> int:
@@ -67,8 +86,10 @@ def place_inside(problem: Problem, points: np.ndarray, orders: tuple[Order, ...]
     return Placed("residual", points, target, 1.0, orders, operator)
 
 
-def place_conditions(problem: Problem, points_per_axis: int) -> list[Placed]:
-    """Every condition at Gauss points on its faces, so many along each piece of an axis.
+def place_conditions(
+    problem: Problem, points_per_axis: int, on_faces: OnFaces = GAUSS_ON_FACES
+) -> list[Placed]:
+    """Every condition at points on its faces, so many along each piece of an axis.
 
     Hard ones are left out: they hold by the form of the solution.
     """
@@ -90,13 +111,15 @@ def place_conditions(problem: Problem, points_per_axis: int) -> list[Placed]:
             placed += _interface(problem, condition, field, name, points_per_axis)
         elif isinstance(condition, Initial):
             assert problem.domain.time is not None
-            points, _ = face_points(problem.domain.initial, points_per_axis, problem.pieces)
+            points, _ = face_points(
+                problem.domain.initial, points_per_axis, problem.pieces, on_faces
+            )
             order = _unit(problem, problem.domain.time, condition.order)
             operator = Channels(field, (order,))
             values = evaluate(condition.value, problem, points)
             placed.append(Placed(name, points, values, condition.weight, (order,), operator))
         else:
-            placed.append(_on_faces(problem, condition, field, name, points_per_axis))
+            placed.append(_on_faces(problem, condition, field, name, points_per_axis, on_faces))
     return placed + _smooth_across(problem, points_per_axis)
 
 
@@ -106,8 +129,9 @@ def _on_faces(
     field: int,
     name: str,
     points_per_axis: int,
+    on_faces: OnFaces,
 ) -> Placed:
-    points, normals = face_points(condition.faces, points_per_axis, problem.pieces)
+    points, normals = face_points(condition.faces, points_per_axis, problem.pieces, on_faces)
     values = evaluate(condition.value, problem, points)
     zero = (0,) * problem.domain.dimension
     if isinstance(condition, Dirichlet):
@@ -215,22 +239,46 @@ def _on_plane(
 
 
 def face_points(
-    faces: Faces, points_per_axis: int, pieces: Pieces = MappingProxyType({})
+    faces: Faces,
+    points_per_axis: int,
+    pieces: Pieces = MappingProxyType({}),
+    on_faces: OnFaces = GAUSS_ON_FACES,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss points on each face, so many along each piece of an axis, and the outward normals."""
+    """Points on each face, so many along each piece of an axis, and the outward normals."""
     domain = faces.domain
     points, normals = [], []
-    for axis, side in faces.sides:
+    for number, (axis, side) in enumerate(faces.sides):
         index = domain.names.index(axis)
         end = -1.0 if side == "lower" else 1.0
-        nodes = [
-            np.array([end]) if name == axis else gauss_nodes(pieces, name, points_per_axis)
-            for name in domain.names
-        ]
-        grid = tensor_grid(*nodes)
-        points.append(domain.from_reference(grid))
-        normals.append(end * np.eye(domain.dimension)[[index] * len(grid)])
+        if on_faces.given is not None:
+            reference = domain.to_reference(on_faces.given)
+            found = on_faces.given[np.abs(reference[:, index] - end) < ON_FACE]
+            if not len(found):
+                raise ValueError(
+                    f"none of the points with the tag 'boundary' lies on "
+                    f"{Faces(domain, ((axis, side),))}, where there is a condition; add some"
+                )
+        elif on_faces.sampling is not None and domain.dimension > 1:
+            rest = _without(domain, axis)
+            count = on_faces.count or points_per_axis**rest.dimension
+            drawn = sample(on_faces.sampling, rest, count, on_faces.seed + number).coordinates
+            found = np.insert(drawn, index, faces.end(axis, side), axis=1)
+        else:
+            nodes = [
+                np.array([end]) if name == axis else gauss_nodes(pieces, name, points_per_axis)
+                for name in domain.names
+            ]
+            found = domain.from_reference(tensor_grid(*nodes))
+        points.append(found)
+        normals.append(end * np.eye(domain.dimension)[[index] * len(found)])
     return np.concatenate(points), np.concatenate(normals)
+
+
+def _without(domain: Box, axis: str) -> Box:
+    """The box of the other axes."""
+    bounds = zip(domain.names, domain.lower, domain.upper, strict=True)
+    axes: dict[str, Any] = {name: (low, high) for name, low, high in bounds if name != axis}
+    return Box(**axes, periodic=tuple(name for name in domain.periodic if name != axis))
 
 
 def evaluate(value: Any, problem: Problem, points: np.ndarray) -> np.ndarray:

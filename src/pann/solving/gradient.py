@@ -11,11 +11,11 @@ from pann.architecture import Architecture
 from pann.basis import Basis, orthonormal_scales
 from pann.loss import Loss
 from pann.model import PANN, Parameters
-from pann.pde.levenberg import backgrounds
+from pann.pde.blocks import Block, make_block
 from pann.pde.newton import Unknowns, start
 from pann.pde.rows import equation_rows
 from pann.solution import Report, Solution, trial_figures
-from pann.solving.quality import relative_error, relative_residual
+from pann.solving.quality import indicator, relative_error
 from pann.solving.second_order import carried
 from pann.solving.setup import Setup
 from pann.training import LBFGS, Adam, Outcome, Progress, Prune, Recipe, Stage, Task, run_recipe
@@ -85,8 +85,10 @@ def solve_by_gradient(
     trained, outcomes = run_recipe(recipe, task, stacked)
     values = figures(loss, trained, rows, fresh, task.weights(trained))
     errors = np.asarray(values["held_out"])
+    conditions = [make_block(each, problem, basis, "float64") for each in placed[1:]]
+    count = len(rows.weights)
     solutions = [
-        _solution(setup, basis, parameters, recipe, outcomes, trial, len(rows.weights), begin)
+        _solution(setup, basis, parameters, recipe, outcomes, trial, conditions, count, begin)
         for trial, parameters in enumerate(unstack(trained, trials))
     ]
     best = int(np.nanargmin(errors)) if np.any(np.isfinite(errors)) else 0
@@ -136,18 +138,18 @@ def _solution(
     recipe: Recipe,
     outcomes: tuple[Outcome, ...],
     trial: int,
+    conditions: list[Block],
     num_points: int,
     begin: float,
 ) -> Solution:
     problem, precision = setup.problem, str(trained.b.dtype)
     fields = len(problem.fields)
     model = PANN(problem.domain, basis, trained, precision, None if fields == 1 else fields)
-    block = setup.fresh(basis)
     wide = jax.tree.map(
         lambda leaf: leaf.astype("float64") if jnp.issubdtype(leaf.dtype, jnp.inexact) else leaf,
         trained,
     )
-    (background,) = backgrounds((block,), wide, problem.domain)
+    whole = dataclasses.replace(model, parameters=wide)
     unknowns = Unknowns(wide.kept_b, wide.equation)
     stages = ", ".join(type(stage).__name__ for stage in recipe)
     last = outcomes[-1]
@@ -159,7 +161,7 @@ def _solution(
             how=f"gradients on both halves: {stages}",
             degree=int(np.max(basis.degrees, initial=0)),
             num_points=num_points,
-            residual=relative_residual(block, unknowns, model, background, setup.ansatz),
+            residual=indicator(setup.fresh(basis), conditions, unknowns, whole, setup.ansatz),
             rel_l2=relative_error(problem, model, setup.ansatz),
             stop="; ".join((last.reasons[trial], *last.notes)),
             seconds=time.perf_counter() - begin,

@@ -1,14 +1,16 @@
 """How good a solution is: the residual at points not trained on, and the error where known."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from pann.model import PANN
 from pann.pde.ansatz import Ansatz, in_terms_of_u
 from pann.pde.blocks import Block
 from pann.pde.evaluation import evaluate_solution
+from pann.pde.levenberg import backgrounds
 from pann.pde.newton import Unknowns, channels_of
 from pann.pde.placing import evaluate
 from pann.pde.planes import piece_numbers
@@ -19,36 +21,57 @@ from pann.regression import relative_l2
 NUM_TEST = 100_000
 
 
+def indicator(
+    fresh: Block,
+    conditions: Sequence[Block],
+    unknowns: Unknowns,
+    model: PANN,
+    ansatz: Ansatz | None = None,
+) -> float:
+    """The largest relative residual: of the equation at fresh points, of each condition at its own.
+
+    Data may be noisy, and tell nothing of how well the equation is solved.
+    """
+    blocks = [fresh, *(block for block in conditions if not block.name.startswith("data"))]
+    own = backgrounds(tuple(blocks), model.parameters, model.domain)
+    values = evaluate_solution(model, ansatz, np.asarray(fresh.coordinates))
+    sizes = np.sqrt(np.mean(values**2, axis=0))
+    residuals = [
+        relative_residual(block, unknowns, model, background, sizes)
+        for block, background in zip(blocks, own, strict=True)
+    ]
+    return max(residuals)
+
+
 def relative_residual(
     block: Block,
     unknowns: Unknowns,
     model: PANN,
-    background: Any = None,
-    ansatz: Ansatz | None = None,
+    background: Array | None,
+    sizes: Float[np.ndarray, " fields"],
 ) -> float:
     """The residual's root mean square over the size of the equation's terms, at the block's points.
 
     On the worst piece, where the basis has several: a large coefficient on one would hide others.
     A derivative counts at least as much as u over the widths of the domain: where all terms vanish,
     as for a linear solution of Laplace's equation, only rounding would be left to compare with.
+    `sizes` are the root mean squares of the fields.
     """
     channels = channels_of(block, unknowns.b.astype(block.x.dtype), background)
     block, channels = in_terms_of_u(block, channels)
     parameters = {name: value.astype(block.x.dtype) for name, value in unknowns.parameters.items()}
     residual, slopes = block.linearize(channels, parameters)
-    values = evaluate_solution(model, ansatz, np.asarray(block.coordinates))
-    sizes = np.sqrt(np.mean(values**2, axis=0))
     scales = [np.prod((2 / model.domain.widths) ** np.asarray(order)) for order in block.orders]
     floor = jnp.asarray(np.outer(scales, sizes))[:, None, :]
     terms = jnp.einsum("opf,ofpr->ofpr", jnp.maximum(jnp.abs(channels), floor), slopes)
     zero = block.residual(jnp.zeros_like(channels), parameters)
     pieces = piece_numbers(model.basis, np.asarray(block.coordinates))
     squares = np.bincount(pieces, np.sum(np.asarray(residual) ** 2, axis=1))
-    sizes = np.bincount(
+    totals = np.bincount(
         pieces,
         np.sum(np.asarray(terms) ** 2, axis=(0, 1, 3)) + np.sum(np.asarray(zero) ** 2, axis=1),
     )
-    return float(np.sqrt(np.max(squares / np.where(sizes > 0, sizes, 1.0))))
+    return float(np.sqrt(np.max(squares / np.where(totals > 0, totals, 1.0))))
 
 
 def relative_error(problem: Problem, model: PANN, ansatz: Ansatz | None = None) -> float | None:

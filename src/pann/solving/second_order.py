@@ -17,18 +17,18 @@ from pann.domain import Box
 from pann.model import PANN, Parameters
 from pann.network import Complementary
 from pann.pde.blocks import Block
-from pann.pde.levenberg import backgrounds, levenberg_marquardt, residual_sizes
+from pann.pde.levenberg import levenberg_marquardt, residual_sizes
 from pann.pde.newton import Unknowns, newton, start
 from pann.pde.problem import Problem
 from pann.solution import Report, Solution, trial_figures
-from pann.solving.quality import relative_error, relative_residual
+from pann.solving.quality import indicator, relative_error
 from pann.solving.setup import Setup
 
 # Degrees to try by dimension, and when a solution counts as resolved.
 LADDERS = {1: (8, 16, 32, 64, 128), 2: (8, 14, 22, 32, 44), 3: (6, 9, 13, 17)}
 HIGH_DIMENSIONAL = (3, 5, 7)
-# Where interfaces cut the domain into pieces the ladder ends before it has more coefficients.
-MAX_PIECEWISE_COLUMNS = 3_000
+# On many pieces, or in many dimensions, the ladder ends before it has more coefficients.
+MAX_LADDER_COLUMNS = 3_000
 RESOLVED = 1e-10
 # A network is tried where the relative residual at fresh points is above this.
 UNRESOLVED = 1e-6
@@ -43,15 +43,15 @@ POINTS_A_PARAMETER = 4
 
 
 def degrees_to_try(problem: Problem) -> tuple[int, ...]:
-    """The degrees of the ladder; on many pieces those whose bases are not too large."""
+    """The degrees of the ladder, as far as their bases are not too large."""
     dimension = problem.domain.dimension
     rungs = LADDERS.get(dimension, HIGH_DIMENSIONAL)
     pieces = math.prod(family.num_pieces for family in problem.pieces.values())
     columns = [
         pieces * math.comb(rung + dimension, dimension) * len(problem.fields) for rung in rungs
     ]
-    affordable = sum(count <= MAX_PIECEWISE_COLUMNS for count in columns)
-    return rungs if pieces == 1 else rungs[: max(affordable, 1)]
+    affordable = sum(count <= MAX_LADDER_COLUMNS for count in columns)
+    return rungs[: max(affordable, 1)]
 
 
 def solve_second_order(
@@ -134,7 +134,7 @@ def _with_network(
         before.model.parameters.b,
         {name: jnp.asarray(value, precision) for name, value in before.parameters.items()},
     )
-    train = functools.partial(levenberg_marquardt, blocks, fresh)
+    train = functools.partial(levenberg_marquardt, blocks, (fresh, *blocks[1:]))
     told = lambda step, value: setup.report(f"network, step {step}", value)
     if begun_with is not None and begun_with.model.parameters.network is not None:
         network = _network_of(begun_with)
@@ -162,8 +162,7 @@ def _with_network(
         overlap=jnp.zeros_like(solved.b),
     )
     model = dataclasses.replace(before.model, parameters=whole)
-    (background,) = backgrounds((fresh,), trained, problem.domain)
-    residual = relative_residual(fresh, solved, model, background, setup.ansatz)
+    residual = indicator(fresh, blocks[1:], solved, model, setup.ansatz)
     how = f"{before.report.how}, then Levenberg-Marquardt on both, {len(outcome.fresh) - 1} steps"
     report = dataclasses.replace(
         before.report,
@@ -239,7 +238,7 @@ def on_basis(
             how=f"Gauss-Newton on the polynomial, {len(outcome.sums) - 1} steps",
             degree=int(np.max(basis.degrees, initial=0)),
             num_points=sum(len(block.weights) for block in blocks),
-            residual=relative_residual(setup.fresh(basis), unknowns, model, None, setup.ansatz),
+            residual=indicator(setup.fresh(basis), blocks[1:], unknowns, model, setup.ansatz),
             rel_l2=relative_error(problem, model, setup.ansatz),
             stop=outcome.reason,
             seconds=time.perf_counter() - begin,

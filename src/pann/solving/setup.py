@@ -1,6 +1,7 @@
 """A problem with the points where its equation and conditions are asked to hold."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 
 from pann.basis import Basis
@@ -9,6 +10,7 @@ from pann.pde.blocks import Block, Placed, make_block
 from pann.pde.conditions import Data, Dirichlet, Neumann, Robin
 from pann.pde.fields import Order
 from pann.pde.placing import (
+    OnFaces,
     place_conditions,
     place_inside,
     points_inside,
@@ -20,6 +22,9 @@ from pann.points import Points, sample, uniform
 # Conditions count more than the equation, whose residual is large where u is not yet resolved.
 CONDITION_WEIGHT = 100.0
 NUM_FRESH = 2_000
+# A tensor grid in more dimensions has too many points; a random one needs some for each term.
+MAX_GRID_DIMENSION = 3
+POINTS_A_TERM = 6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,24 +40,34 @@ class Setup:
     condition_points: int | None = None
     condition_weight: float = CONDITION_WEIGHT
     ansatz: Ansatz | None = None
+    condition_sampling: str | None = None
 
     def placed(self, basis: Basis, at_least: int = 0) -> list[Placed]:
         """Points that fit the basis, and at least so many inside unless the user chose them."""
         problem = self.problem
         per_axis = points_per_axis_of(problem, basis, at_least)
+        on_faces = OnFaces(self.condition_sampling, seed=self.seed)
         if isinstance(self.points, Points):
-            inside = self.points.coordinates
+            inside = self.points.tagged("inside")
+            if self.points.tags is not None:
+                on_faces = OnFaces(given=self.points.tagged("boundary"))
         elif self.points is not None:
             sampler = self.sampling or "gauss"
             inside = sample(sampler, problem.domain, self.points, self.seed).coordinates
             per_axis = max(per_axis, points_per_axis_of(problem, basis, len(inside)))
+        elif problem.domain.dimension > MAX_GRID_DIMENSION:
+            count = max(at_least, POINTS_A_TERM * basis.num_terms)
+            inside = sample("sobol", problem.domain, count, self.seed).coordinates
         else:
             inside = points_inside(problem, per_axis)
+        if problem.domain.dimension > MAX_GRID_DIMENSION and on_faces.given is None:
+            count = math.ceil(POINTS_A_TERM * basis.num_terms / num_faces(problem))
+            on_faces = OnFaces(self.condition_sampling or "sobol", count, self.seed)
         if self.condition_points is not None:
             per_axis = points_an_axis(problem, self.condition_points)
         conditions = [
             dataclasses.replace(placed, weight=self.condition_weight * placed.weight)
-            for placed in place_conditions(problem, per_axis)
+            for placed in place_conditions(problem, per_axis, on_faces)
         ]
         placed = [place_inside(problem, inside, self.orders), *conditions]
         return placed if self.ansatz is None else [self.ansatz.wrap(each) for each in placed]
@@ -75,13 +90,18 @@ class Setup:
 
 def points_an_axis(problem: Problem, condition_points: int) -> int:
     """Points along each axis of a face, so that there are about so many on all faces together."""
-    num_faces = 0
+    along = problem.domain.dimension - 1
+    if along == 0:
+        return 1
+    return max(1, round((condition_points / num_faces(problem)) ** (1 / along)))
+
+
+def num_faces(problem: Problem) -> int:
+    """How many faces have conditions, at least one; a face counts as often as it has them."""
+    count = 0
     for condition in problem.conditions:
         if isinstance(condition, Dirichlet | Neumann | Robin):
-            num_faces += len(condition.faces)
+            count += len(condition.faces)
         elif not isinstance(condition, Data):
-            num_faces += 1
-    along = problem.domain.dimension - 1
-    if num_faces == 0 or along == 0:
-        return 1
-    return max(1, round((condition_points / num_faces) ** (1 / along)))
+            count += 1
+    return max(count, 1)
