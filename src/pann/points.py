@@ -5,21 +5,18 @@ points as it was asked for, or says why it cannot. Samplers work in the unit cub
 the cube onto the box. A new one needs only to follow that signature and to be listed in `SAMPLERS`.
 """
 
-import contextlib
 import dataclasses
 import functools
 import inspect
-import os
-import pathlib
-import tempfile
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import scipy  # its parts, of which some take half a second, are loaded when first used
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from scipy.special import roots_legendre
 
+from pann import disks
 from pann.domain import Box
 
 TAGS = ("inside", "boundary")
@@ -155,14 +152,7 @@ def poisson_disk(domain: Box, num_points: int, seed: int = 0, cache: bool = True
     num_points, dimension = _count("num_points", num_points), domain.dimension
     if dimension > 3:
         raise ValueError(f"poisson_disk needs 1 to 3 dimensions, got {dimension}; use sobol there")
-    generator = _generator(seed)
-    file = _cache_file(dimension, num_points, seed) if cache else None
-    unit = None if file is None else _load(file, (num_points, dimension))
-    if unit is None:
-        draw = _jittered if dimension == 1 else _poisson_disk
-        unit = draw(dimension, num_points, generator)
-        if file is not None:
-            _store(file, unit)
+    unit = disks.in_the_unit_cube(dimension, num_points, _generator(seed), seed if cache else None)
     return Points(_place(domain, unit))
 
 
@@ -217,141 +207,6 @@ SAMPLERS: dict[str, Callable[..., Points]] = {
     "gauss": gauss,
     "chebyshev": chebyshev,
 }
-
-
-# ---- Poisson disks in the unit cube ----
-
-# To be raised with every change of the points that a seed gives, so that no old file is read.
-_POISSON_DISK_VERSION = 1
-# The distance darts start with, relative to the densest packing's: about what random darts can
-# fill a box with, so that the holes left have room for the points still missing.
-_FIRST_DISTANCE = {2: 0.80, 3: 0.84}
-
-
-def _poisson_disk(
-    dimension: int, num_points: int, generator: np.random.Generator
-) -> Float[np.ndarray, "points d"]:
-    """Throw darts until few land, then put the missing points into the largest holes.
-
-    Darts alone would need ever more throws for ever smaller gaps; the Delaunay triangulation
-    knows where the gaps are. The distance asked for shrinks as the holes of that size are filled.
-    """
-    packing = {2: 2.0 / 3.0**0.5 / num_points, 3: 2.0**0.5 / num_points}[dimension]
-    packing **= 1.0 / dimension
-    distance = _FIRST_DISTANCE[dimension] * packing
-    points, landed = np.empty((0, dimension)), num_points
-    while landed > 0.01 * num_points and len(points) < num_points:
-        darts = generator.random((num_points, dimension))
-        if len(points) > 0:
-            nearest, _ = scipy.spatial.cKDTree(points).query(darts, distance_upper_bound=distance)
-            darts = darts[np.isinf(nearest)]
-        darts = darts[_keep_apart(darts, distance)][: num_points - len(points)]
-        landed = len(darts)
-        points = np.concatenate([points, darts])
-    while len(points) < num_points:
-        centers = _hole_centers(points, margin=2.0 * packing)
-        sizes, _ = scipy.spatial.cKDTree(points).query(centers)
-        distance = min(distance, sizes.max())
-        # Largest first: where holes overlap, the first in line is filled.
-        order = np.argsort(-sizes, kind="stable")
-        centers = centers[order[sizes[order] >= distance]]
-        centers = centers[_keep_apart(centers, distance)][: num_points - len(points)]
-        points = np.concatenate([points, centers])
-        distance *= 0.97
-    return points
-
-
-def _jittered(
-    dimension: int, num_points: int, generator: np.random.Generator
-) -> Float[np.ndarray, "points d"]:
-    """One point in the middle fifth of each of N equal cells: neighbors are 0.8 / N apart."""
-    cells = np.arange(num_points)[:, None]
-    return (cells + 0.4 + 0.2 * generator.random((num_points, dimension))) / num_points
-
-
-def _keep_apart(
-    candidates: Float[np.ndarray, "candidates d"], distance: float
-) -> Bool[np.ndarray, " candidates"]:
-    """Which candidates stay if they are taken in order, each if none taken before is too close."""
-    tree = scipy.spatial.cKDTree(candidates)
-    pairs = np.sort(tree.query_pairs(distance, output_type="ndarray"), axis=1)
-    stays = np.ones(len(candidates), bool)
-    # All that have no rival in front of them are taken at once and their rivals dropped. The pairs
-    # left are a smaller problem of the same kind: a few passes replace the loop over candidates.
-    while len(pairs) > 0:
-        first, second = pairs.T
-        has_rival_in_front = np.zeros(len(candidates), bool)
-        has_rival_in_front[second] = True
-        stays[second[~has_rival_in_front[first]]] = False
-        pairs = pairs[stays[first] & stays[second]]
-    return stays
-
-
-def _hole_centers(
-    points: Float[np.ndarray, "points d"], margin: float
-) -> Float[np.ndarray, "holes d"]:
-    """Centers of the largest empty balls: the Voronoi vertices in the unit cube.
-
-    Points closer than `margin` to a face are mirrored at it, so that the holes at the faces, edges
-    and corners are Voronoi vertices too.
-    """
-    mirrored, dimension = points, points.shape[1]
-    for axis in range(dimension):
-        left = mirrored[mirrored[:, axis] < margin]
-        right = mirrored[mirrored[:, axis] > 1.0 - margin]
-        left[:, axis] *= -1.0
-        right[:, axis] = 2.0 - right[:, axis]
-        mirrored = np.concatenate([mirrored, left, right])
-    triangulation = scipy.spatial.Delaunay(mirrored)
-    # Qhull lifts the points to z = scale |x|^2; a facet there with the normal (n, n_z) is a simplex
-    # with the circumcenter -n / (2 scale n_z), with no linear systems that flat simplices break.
-    normals, heights = np.split(triangulation.equations[:, :-1], [dimension], axis=1)
-    centers = -normals / (2.0 * triangulation.paraboloid_scale * heights)
-    # Centers on a face lie on either side of it by rounding.
-    inside = np.all((centers > -1e-6) & (centers < 1.0 + 1e-6), axis=1)
-    return centers[inside].clip(0.0, 1.0)
-
-
-# ---- The cache on disk: never a reason to fail ----
-
-
-def _cache_file(dimension: int, num_points: int, seed: int) -> pathlib.Path | None:
-    if own := os.environ.get("PANN_CACHE"):
-        folder = pathlib.Path(own)
-    elif shared := os.environ.get("XDG_CACHE_HOME"):
-        folder = pathlib.Path(shared) / "pann"
-    else:
-        try:
-            folder = pathlib.Path.home() / ".cache" / "pann"
-        except RuntimeError:  # There is no home folder.
-            return None
-    return folder / f"poisson_disk-v{_POISSON_DISK_VERSION}-{dimension}d-n{num_points}-s{seed}.npy"
-
-
-def _load(file: pathlib.Path, shape: tuple[int, int]) -> Float[np.ndarray, "points d"] | None:
-    """The points in the file, or None if there are none or they are not what was stored."""
-    try:
-        with file.open("rb") as stream:
-            unit = np.lib.format.read_array(stream, allow_pickle=False)
-    except Exception:  # Bytes of a broken file can raise about anything.
-        return None
-    if unit.shape != shape or unit.dtype != float:
-        return None
-    return unit if np.all((unit >= 0.0) & (unit <= 1.0)) else None
-
-
-def _store(file: pathlib.Path, unit: Float[np.ndarray, "points d"]) -> None:
-    """Write to a temporary file and rename it: a reader sees all of the points or none."""
-    with contextlib.suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(suffix=".tmp", dir=file.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                np.save(stream, unit, allow_pickle=False)
-            os.replace(temporary, file)
-        except BaseException:
-            os.unlink(temporary)
-            raise
 
 
 # ---- Helpers of all samplers ----
