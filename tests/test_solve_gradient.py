@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,11 +14,12 @@ from pann import baselines
 from pann.basis import make_basis, orthonormal_scales
 from pann.domain import Box
 from pann.loss import Loss
+from pann.model import trainable
 from pann.pde import Data, Dirichlet, Initial, Neumann, Problem
 from pann.pde.placing import place_conditions, place_inside
-from pann.pde.rows import equation_rows
+from pann.pde.rows import Causal, equation_rows
 from pann.problems import poisson
-from pann.training import LBFGS, Adam, Constant, LeastSquares, Prune, Task
+from pann.training import LBFGS, Adam, Constant, GradNorm, LeastSquares, Prune, Task
 
 SQUARE = Box(x=(-1, 1), y=(0, 3))
 RNG = np.random.default_rng(5)
@@ -231,7 +233,7 @@ def test_the_papers_rule_gives_the_degree():
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"constraint": "E"}, "weak constraints and the preconditioner have no place"),
+        ({"constraint": "E"}, "weak constraints, the preconditioner and weighting have no place"),
         ({"preconditioner": True}, "give recipe='paper' with them"),
         ({"recipe": "paper", "constraint": "exact"}, "belongs to recipe='default'"),
         ({"recipe": "papre"}, "there is no recipe 'papre'; choose default or paper"),
@@ -290,3 +292,87 @@ def test_a_network_repeats_along_a_periodic_axis(tmp_path):
         assert ends[0] == pytest.approx(ends[1], rel=1e-12)
     solution.save(tmp_path / "wave.pann")
     assert pann.load(tmp_path / "wave.pann")(x=0.3, t=0.2) == solution(x=0.3, t=0.2)
+
+
+# ---- Weights of the terms ----
+
+
+def test_gradnorm_makes_gradients_equally_long(posed):
+    _, _, _, rows, parameters = posed
+    loss = Loss(constraint="E")
+    ones = {name: jnp.ones(()) for name in rows.names}
+    start = dataclasses.replace(parameters, balance=ones)
+    task = Task(rows, loss, jax.random.key(0))
+    stacked = jax.tree.map(lambda leaf: leaf[None], start)
+    stage = Adam(2, Constant(0.0), record_every=2, balance=GradNorm(every=10, memory=0.0))
+    trained, _ = stage.run(task, stacked)
+
+    def length(name):
+        moving, fixed = eqx.partition(parameters, trainable(parameters))
+        term = lambda moving: loss.terms(eqx.combine(moving, fixed), rows)[name]
+        slopes = jax.tree.leaves(jax.jit(jax.grad(term))(moving))
+        return float(np.sqrt(sum(np.sum(np.asarray(slope) ** 2) for slope in slopes)))
+
+    lengths = {name: length(name) for name in rows.names}
+    weighted = [float(trained.balance[name][0]) * lengths[name] for name in rows.names]
+    np.testing.assert_allclose(weighted, np.mean(list(lengths.values())), rtol=1e-10)
+    assert "constraint" not in trained.balance
+    # Stages that do not balance keep the weights, and follow them.
+    kept, _ = LBFGS(1).run(task, trained)
+    assert kept.balance == trained.balance
+
+
+def test_the_weights_are_a_moving_average(posed):
+    _, _, _, rows, parameters = posed
+    task = Task(rows, Loss(constraint="none"), jax.random.key(0))
+    ones = {name: jnp.ones(()) for name in rows.names}
+    stacked = jax.tree.map(lambda leaf: leaf[None], dataclasses.replace(parameters, balance=ones))
+    after = {}
+    for memory in (0.0, 0.9):
+        stage = Adam(3, Constant(0.0), record_every=1, balance=GradNorm(2, memory))
+        trained, _ = stage.run(task, stacked)
+        after[memory] = np.array([float(trained.balance[name][0]) for name in rows.names])
+    # Updates before the first and the third step, with the same gradients.
+    np.testing.assert_allclose(after[0.9], 0.81 + 0.19 * after[0.0], rtol=1e-10)
+
+
+def test_causal_weights_wait_for_the_moments_before():
+    causal = Causal(4, 0.5)
+    squares = np.abs(RNG.normal(size=40))
+    moments = RNG.uniform(-1, 1, 40)
+    chunks = causal.chunks(moments)
+    np.testing.assert_array_equal(chunks, np.floor((moments + 1) * 2).astype(int))
+    total, before = 0.0, 0.0
+    for chunk in range(4):
+        mean = np.mean(squares[chunks == chunk])
+        total += np.exp(-0.5 * before) * mean / 4
+        before += mean
+    near(causal.mean(jnp.asarray(squares), jnp.asarray(chunks)), total, 1e-12)
+    # The weights are numbers: no gradient goes through them.
+    slope = jax.grad(lambda array: causal.mean(array, jnp.asarray(chunks)))(jnp.asarray(squares))
+    first = chunks == 0
+    np.testing.assert_allclose(slope[first], 1 / (4 * np.sum(first)), rtol=1e-12)
+
+
+def test_both_weightings_train_a_problem_in_time():
+    box = Box(x=(-1, 1), t=(0, 1), time="t")
+    exact = lambda x, t: jnp.exp(-2 * t) * jnp.sin(2 * x)
+    problem = Problem(
+        box,
+        residual=lambda u, x, t: u.t - u.xx / 4 + exact(x, t),
+        conditions=[Initial(lambda x, t: exact(x, 0.0)), Dirichlet(box.boundary, exact)],
+        exact=exact,
+    )
+    recipe = (Adam(400, Constant(1e-2), record_every=50), LBFGS(150))
+    options = {"recipe": recipe, "points": 256, "degree": 8, "width": 0}
+    weighting = (GradNorm(every=100), "causal")
+    solution = pann.solve(problem, weighting=weighting, **options)
+    assert solution.rel_l2 < 1e-2
+    with pytest.raises(ValueError, match="causal weighting needs a time axis"):
+        pann.solve(oscillation(), weighting="causal", **options)
+    with pytest.raises(ValueError, match="there is no weighting 'gradnrom'; choose from gradnorm"):
+        pann.solve(problem, weighting="gradnrom", **options)
+    with pytest.raises(ValueError, match="the same weighting is given twice"):
+        pann.solve(problem, weighting=("causal", "causal"), **options)
+    with pytest.raises(ValueError, match="weighting have no place"):
+        pann.solve(problem, weighting="causal")

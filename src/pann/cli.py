@@ -163,6 +163,12 @@ def solve(
             "--preconditioner/--no-preconditioner", help="K on or off, with recipe paper."
         ),
     ] = None,
+    weighting: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the loss's terms, with recipe paper: gradnorm, causal, or gradnorm,causal."
+        ),
+    ] = None,
     trials: Annotated[
         int, typer.Option(min=1, help="Networks from as many seeds; the best is kept.")
     ] = 1,
@@ -196,6 +202,7 @@ def solve(
             "c": c,
             "condition_points": condition_points,
             "preconditioner": preconditioner,
+            "weighting": None if weighting is None else tuple(weighting.split(",")),
         }
         options |= {name: value for name, value in numbers.items() if value is not None}
         options |= {"seed": seed, "trials": trials}

@@ -9,6 +9,7 @@ polynomial half is that of plain least squares, and the network fits what that l
 
 import abc
 import dataclasses
+from collections.abc import Mapping
 
 import equinox as eqx
 import jax
@@ -164,7 +165,13 @@ class Loss:
         projector: Float[Array, "points rank"] | None = None,
         key: PRNGKeyArray | None = None,
     ) -> Float[Array, ""]:
-        return sum(self.terms(parameters, rows, projector, key).values(), jnp.zeros(()))
+        return weighted_sum(self.terms(parameters, rows, projector, key), parameters)
+
+
+def weighted_sum(terms: Mapping[str, Float[Array, ""]], parameters: Parameters) -> Float[Array, ""]:
+    """What gradients follow: the terms times their weights, where those are not fixed."""
+    weighted = [parameters.balance.get(name, 1.0) * value for name, value in terms.items()]
+    return sum(weighted, jnp.zeros(()))
 
 
 def project(

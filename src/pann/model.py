@@ -29,7 +29,8 @@ class Parameters(eqx.Module):
 
     `overlap` is the polynomial content of the network, nonzero only under the exact constraint:
     it moves sum_k overlap_k phi_k from the network's half to the polynomial's, and leaves u alone.
-    `equation` has the unknown numbers of an equation, which are trained with the rest.
+    `equation` has the unknown numbers of an equation, which are trained with the rest; `balance`
+    the weights of the terms of its loss where they are not fixed.
     """
 
     network: MLP | None
@@ -40,6 +41,7 @@ class Parameters(eqx.Module):
     keep_b: Bool[Array, "*trials terms"]
     overlap: Float[Array, "*trials terms outputs"]
     equation: dict[str, Float[Array, "*trials"]] = eqx.field(default_factory=dict)
+    balance: dict[str, Float[Array, "*trials"]] = eqx.field(default_factory=dict)
 
     def features(
         self, x: Float[Array, "points d"], key: PRNGKeyArray | None = None
@@ -118,7 +120,8 @@ def trainable(parameters: Parameters) -> Parameters:
         parameters,
         is_leaf=is_fixed,
     )
-    return eqx.tree_at(lambda tree: tree.overlap, spec, False)
+    fixed = {name: False for name in parameters.balance}
+    return eqx.tree_at(lambda tree: (tree.overlap, tree.balance), spec, (False, fixed))
 
 
 class Parts(NamedTuple):

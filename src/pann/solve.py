@@ -12,7 +12,7 @@ import os
 import pathlib
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 
@@ -26,12 +26,19 @@ from pann.pde.ansatz import check_alike
 from pann.pde.fields import Order
 from pann.pde.lift import make_ansatz
 from pann.pde.problem import Problem
+from pann.pde.rows import Causal
 from pann.points import Points
 from pann.solution import Solution
-from pann.solving.gradient import recipe_for, solve_by_gradient
+from pann.solving.gradient import (
+    Weighting,
+    balanced,
+    recipe_for,
+    solve_by_gradient,
+    weightings,
+)
 from pann.solving.second_order import degrees_to_try, solve_second_order
 from pann.solving.setup import CONDITION_WEIGHT, Setup
-from pann.training import Recipe
+from pann.training import GradNorm, Recipe
 
 FILE_NAME = "solution.pann"
 # Where nothing is said: the network of the default recipe, and what gradient training takes.
@@ -59,6 +66,7 @@ def solve(
     constraint: str | None = None,
     constraint_weight: float = 1e-3,
     preconditioner: bool | None = None,
+    weighting: Weighting | Sequence[Weighting] | None = None,
     recipe: str | Recipe = "default",
     trials: int = 1,
     iterations: int = 200,
@@ -81,18 +89,20 @@ def solve(
 
     The default recipe eliminates b at each step (the exact constraint). `recipe="paper"` is Adam,
     pruning and L-BFGS with constraint E and the preconditioner on 4096 Poisson-disk points with
-    400 for the conditions; `constraint`, its weight and `preconditioner` go with it, or with stages
-    of your own. `trials` networks are trained from as many seeds, and that with the smallest
-    residual at fresh points is the solution.
+    400 for the conditions; `constraint`, its weight, `preconditioner` and `weighting` ("gradnorm",
+    "causal", or both; fixed otherwise) go with it, or with stages of your own. `trials` networks
+    are trained from as many seeds, and that with the smallest residual at fresh points is the
+    solution.
     """
     begin = time.perf_counter()
     by_gradient = recipe != "default"
     if not isinstance(trials, int) or trials < 1:
         raise ValueError(f"trials must be an integer of at least 1, got {trials!r}")
-    if not by_gradient and (constraint not in (None, "exact") or preconditioner):
+    chosen = weightings(weighting)
+    if not by_gradient and (constraint not in (None, "exact") or preconditioner or chosen):
         raise ValueError(
-            "the default recipe solves for b at each step, where weak constraints and the "
-            "preconditioner have no place; give recipe='paper' with them"
+            "the default recipe solves for b at each step, where weak constraints, the "
+            "preconditioner and weighting have no place; give recipe='paper' with them"
         )
     folder = None if out is None else prepared_folder(pathlib.Path(out))
     plan = make_plan(
@@ -121,9 +131,13 @@ def solve(
                 plan.setup,
                 plan.ladder[0],
                 plan.architectures[0],
-                recipe=recipe_for(recipe),
+                recipe=balanced(
+                    recipe_for(recipe),
+                    next((each for each in chosen if isinstance(each, GradNorm)), None),
+                ),
                 loss=_loss(constraint, constraint_weight, is_paper=recipe == "paper"),
                 preconditioner=recipe == "paper" if preconditioner is None else preconditioner,
+                causal=next((each for each in chosen if isinstance(each, Causal)), None),
                 trials=trials,
                 start_from=start_from,
                 begin=begin,

@@ -5,6 +5,7 @@ sum), each point times the preconditioner K there. The constraints between the h
 points of the equation.
 """
 
+import dataclasses
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -25,13 +26,49 @@ from pann.pde.levenberg import block_channels
 from pann.pde.problem import Problem
 
 
+@dataclasses.dataclass(frozen=True)
+class Causal:
+    """Moments count once the moments before them are resolved (Wang, Sankaran, Perdikaris 2022).
+
+    Time is cut into chunks; one counts exp(-tolerance * sum of the mean squares of all before it).
+    """
+
+    num_chunks: int = 32
+    tolerance: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.num_chunks < 1 or self.tolerance < 0:
+            raise ValueError(f"num_chunks is at least 1 and tolerance at least 0, got {self}")
+
+    def chunks(self, reference_time: Float[np.ndarray, " points"]) -> Int[np.ndarray, " points"]:
+        """The chunk of each point, by its time in [-1, 1]."""
+        shares = (np.asarray(reference_time) + 1) / 2 * self.num_chunks
+        return np.clip(shares.astype(int), 0, self.num_chunks - 1)
+
+    def mean(
+        self, squares: Float[Array, " points"], chunks: Int[Array, " points"]
+    ) -> Float[Array, ""]:
+        """The mean over the chunks of their mean squares, each times its weight."""
+        sums = jax.ops.segment_sum(squares, chunks, self.num_chunks)
+        counts = jax.ops.segment_sum(jnp.ones_like(squares), chunks, self.num_chunks)
+        means = sums / jnp.maximum(counts, 1.0)
+        before = jnp.cumsum(means) - means
+        weights = jax.lax.stop_gradient(jnp.exp(-self.tolerance * before))
+        return jnp.sum(weights * means) / self.num_chunks
+
+
 class EquationRows(TrainingRows):
-    """Blocks of rows, the equation's first; table and weights at their points one after another."""
+    """Blocks of rows, the equation's first; table and weights at their points one after another.
+
+    With `causal` the equation's points are in chunks of time.
+    """
 
     blocks: tuple[Block, ...]
     table: Float[Array, "points terms"]
     weights: Float[Array, " points"]
     domain: Box = eqx.field(static=True)
+    chunks: Int[Array, " inside"] | None = None
+    causal: Causal | None = eqx.field(static=True, default=None)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -59,7 +96,11 @@ class EquationRows(TrainingRows):
             weighted = self.weights[start : start + count, None] * residual
             # A block's own weights make its sum of squares a mean over its points.
             factor = count if reduction == "sum" else 1
-            squares[block.name] = factor * jnp.sum(weighted**2)
+            if block is inside and self.causal is not None and self.chunks is not None:
+                each = count * jnp.sum(weighted**2, axis=1)
+                squares[block.name] = factor * self.causal.mean(each, self.chunks)
+            else:
+                squares[block.name] = factor * jnp.sum(weighted**2)
             start += count
         return (
             squares,
@@ -80,23 +121,40 @@ class EquationRows(TrainingRows):
         size = some.x.shape[0]
         some = eqx.tree_at(lambda b: b.weights, some, some.weights * (count / size) ** 0.5)
         join = lambda array: jnp.concatenate([array[:count][chosen], array[count:]])
-        return eqx.tree_at(
-            lambda rows: (rows.blocks, rows.table, rows.weights),
+        return dataclasses.replace(
             self,
-            ((some, *self.blocks[1:]), join(self.table), join(self.weights)),
+            blocks=(some, *self.blocks[1:]),
+            table=join(self.table),
+            weights=join(self.weights),
+            chunks=None if self.chunks is None else self.chunks[chosen],
         )
 
 
 def equation_rows(
-    placed: Sequence[Placed], problem: Problem, basis: Basis, precision: str
+    placed: Sequence[Placed],
+    problem: Problem,
+    basis: Basis,
+    precision: str,
+    causal: Causal | None = None,
 ) -> EquationRows:
     """Rows where the equation and the conditions are placed, with weights of one."""
     points = np.concatenate([each.points for each in placed])
+    chunks = None
+    if causal is not None:
+        if problem.domain.time is None:
+            raise ValueError(
+                "causal weighting needs a time axis: make the box with time='t', or leave it out"
+            )
+        axis = problem.domain.names.index(problem.domain.time)
+        moments = problem.domain.to_reference(placed[0].points)[:, axis]
+        chunks = jnp.asarray(causal.chunks(moments))
     return EquationRows(
         blocks=tuple(make_block(each, problem, basis, precision) for each in placed),
         table=jnp.asarray(basis.table(points), precision),
         weights=jnp.ones(len(points), precision),
         domain=problem.domain,
+        chunks=chunks,
+        causal=causal,
     )
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -13,12 +14,23 @@ from pann.loss import Loss
 from pann.model import PANN, Parameters
 from pann.pde.blocks import Block, make_block
 from pann.pde.newton import Unknowns, start
-from pann.pde.rows import equation_rows
+from pann.pde.rows import Causal, equation_rows
 from pann.solution import Report, Solution, trial_figures
 from pann.solving.quality import indicator, relative_error
 from pann.solving.second_order import carried
 from pann.solving.setup import Setup
-from pann.training import LBFGS, Adam, Outcome, Progress, Prune, Recipe, Stage, Task, run_recipe
+from pann.training import (
+    LBFGS,
+    Adam,
+    GradNorm,
+    Outcome,
+    Progress,
+    Prune,
+    Recipe,
+    Stage,
+    Task,
+    run_recipe,
+)
 from pann.training.rates import Stepwise
 from pann.training.stage import figures, unstack
 
@@ -28,6 +40,37 @@ PAPER: Recipe = (
     LBFGS(400),
     Prune(1e-4),
 )
+
+
+Weighting = str | GradNorm | Causal
+WEIGHTINGS: dict[str, GradNorm | Causal] = {"gradnorm": GradNorm(), "causal": Causal()}
+
+
+def weightings(given: Weighting | Sequence[Weighting] | None) -> tuple[GradNorm | Causal, ...]:
+    """What was named or given, at most one of each kind."""
+    chosen = () if given is None else (given,) if not isinstance(given, Sequence) else given
+    chosen = (given,) if isinstance(given, str) else chosen
+    found: list[GradNorm | Causal] = []
+    for each in chosen:
+        if isinstance(each, str) and each not in WEIGHTINGS:
+            raise ValueError(
+                f"there is no weighting '{each}'; choose from {', '.join(WEIGHTINGS)}, or leave it "
+                "out for fixed weights"
+            )
+        found.append(WEIGHTINGS[each] if isinstance(each, str) else each)
+    if len({type(each) for each in found}) < len(found):
+        raise ValueError(f"the same weighting is given twice: {found}")
+    return tuple(found)
+
+
+def balanced(recipe: Recipe, balance: GradNorm | None) -> Recipe:
+    """The recipe with GradNorm in its Adam stages."""
+    if balance is None:
+        return recipe
+    return tuple(
+        dataclasses.replace(stage, balance=balance) if isinstance(stage, Adam) else stage
+        for stage in recipe
+    )
 
 
 def recipe_for(recipe: str | Recipe) -> Recipe:
@@ -58,6 +101,7 @@ def solve_by_gradient(
     recipe: Recipe,
     loss: Loss,
     preconditioner: bool,
+    causal: Causal | None,
     trials: int,
     start_from: Solution | None,
     begin: float,
@@ -65,7 +109,7 @@ def solve_by_gradient(
     """Train all trials in one compiled program; that of the smallest fresh residual is it."""
     problem, precision = setup.problem, architecture.precision
     placed = setup.placed(basis)
-    rows = equation_rows(placed, problem, basis, precision)
+    rows = equation_rows(placed, problem, basis, precision, causal)
     fresh = equation_rows([setup.fresh_placed(), *placed[1:]], problem, basis, precision)
     key, init_key = jax.random.split(jax.random.key(setup.seed))
     starts = [
@@ -81,6 +125,9 @@ def solve_by_gradient(
         term_scales=scales,
         report=lambda progress: setup.report(*_told(progress)),
     )
+    if any(isinstance(stage, Adam) and stage.balance is not None for stage in recipe):
+        ones = {name: jnp.ones((), precision) for name in rows.names}
+        starts = [dataclasses.replace(each, balance=ones) for each in starts]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
     trained, outcomes = run_recipe(recipe, task, stacked)
     values = figures(loss, trained, rows, fresh, task.weights(trained))

@@ -1,5 +1,6 @@
 """Training: stages, recipes made of them, and the linear algebra that they share."""
 
+from pann.training.balance import GradNorm
 from pann.training.gauss_newton import GaussNewton
 from pann.training.gradient import LBFGS, Adam
 from pann.training.guard import KeepIfBetter, Race, run_recipe
@@ -19,6 +20,7 @@ __all__ = [
     "Cosine",
     "DropPolynomial",
     "GaussNewton",
+    "GradNorm",
     "KeepIfBetter",
     "LeastSquares",
     "Outcome",

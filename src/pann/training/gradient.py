@@ -14,8 +14,9 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
-from pann.loss import Loss, Rows, TrainingRows
+from pann.loss import Loss, Rows, TrainingRows, weighted_sum
 from pann.model import Parameters, trainable
+from pann.training.balance import GradNorm
 from pann.training.linear import Factors, factorize_trials, finish_exact, solve_polynomial
 from pann.training.rates import Cosine, Rate
 from pann.training.stage import (
@@ -56,13 +57,17 @@ class GradientStage(Stage):
     @abc.abstractmethod
     def gradient_tolerance(self) -> float: ...
 
+    @property
+    @abc.abstractmethod
+    def balancing(self) -> GradNorm | None: ...
+
 
 @dataclasses.dataclass(frozen=True)
 class Adam(GradientStage):
     """Adam (Kingma and Ba 2015), full batch or minibatch; with `weight_decay`, AdamW.
 
     With `patience`, training stops when the held-out error has not improved for that many steps,
-    and the best state is restored.
+    and the best state is restored. `balance` keeps the terms of an equation's loss in balance.
     """
 
     steps: int = 20_000
@@ -71,6 +76,7 @@ class Adam(GradientStage):
     weight_decay: float = 0.0
     patience: int | None = None
     record_every: int = 100
+    balance: GradNorm | None = None
 
     def __post_init__(self) -> None:
         _check_counts(self, "steps", "batch_size", "patience", "record_every")
@@ -90,6 +96,10 @@ class Adam(GradientStage):
     @property
     def gradient_tolerance(self) -> float:
         return 0.0
+
+    @property
+    def balancing(self) -> GradNorm | None:
+        return self.balance
 
     def optimizer(self) -> optax.GradientTransformationExtraArgs:
         rate = self.rate.schedule(self.steps)
@@ -134,6 +144,10 @@ class LBFGS(GradientStage):
     @property
     def gradient_tolerance(self) -> float:
         return self.tolerance
+
+    @property
+    def balancing(self) -> GradNorm | None:
+        return None
 
     def optimizer(self) -> optax.GradientTransformationExtraArgs:
         search = optax.scale_by_zoom_linesearch(
@@ -239,7 +253,17 @@ def _advance(
         weighted = eqx.tree_at(lambda r: r.weights, rows, weight)
         projector = None if own is None else own.q
         spec = trainable(state.parameters)
-        _, fixed = eqx.partition(state.parameters, spec)
+        moving, fixed = eqx.partition(state.parameters, spec)
+        balancing = stage.balancing
+        if balancing is not None and state.parameters.balance:
+            terms_of = lambda moving: loss.terms(eqx.combine(moving, fixed), weighted, projector)
+            weights_now = state.parameters.balance
+            balance = jax.lax.cond(
+                state.step % balancing.every == 0,
+                lambda: balancing.update(weights_now, terms_of, moving),
+                lambda: weights_now,
+            )
+            fixed = eqx.tree_at(lambda p: p.balance, fixed, balance)
         chunk_key = jax.random.fold_in(state.key, state.step)
         batch_size = min(stage.minibatch or num_rows, num_rows)
         order = None
@@ -256,8 +280,9 @@ def _advance(
                 dropout_key = jax.random.fold_in(chunk_key, index + 1)
 
             def terms(moving: PyTree) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-                each = loss.terms(eqx.combine(moving, fixed), batch, projector, dropout_key)
-                return sum(each.values(), jnp.zeros(())), each
+                whole = eqx.combine(moving, fixed)
+                each = loss.terms(whole, batch, projector, dropout_key)
+                return weighted_sum(each, whole), each
 
             (value, each), gradient = jax.value_and_grad(terms, has_aux=True)(moving)
             updates, new_state = optimizer.update(
@@ -284,7 +309,6 @@ def _advance(
                 jax.tree.map(jnp.add, sums, each),
             )
 
-        moving, _ = eqx.partition(state.parameters, spec)
         nothing = {name: jnp.zeros((), weight.dtype) for name in loss.names(rows)}
         moving, optimizer_state, code, sums = jax.lax.fori_loop(
             0, count, step, (moving, state.optimizer, state.code, nothing)
