@@ -376,3 +376,21 @@ def test_both_weightings_train_a_problem_in_time():
         pann.solve(problem, weighting=("causal", "causal"), **options)
     with pytest.raises(ValueError, match="weighting have no place"):
         pann.solve(problem, weighting="causal")
+
+
+def test_the_polynomial_may_see_some_axes_alone():
+    """As in the paper's evolution problems: constant in time, a network for the rest."""
+    box = Box(x=(-1, 1), t=(0, 1), time="t")
+    problem = Problem(
+        box,
+        residual=lambda u, x, t: u.t + u.x,
+        conditions=[Initial(lambda x, t: jnp.sin(x)), Dirichlet(box.face("x", "lower"), 0.0)],
+    )
+    recipe = (Adam(5),)
+    options = {"recipe": recipe, "points": 64, "degree": 7, "width": 4, "depth": 1}
+    solution = pann.solve(problem, axes=("x",), **options)
+    assert solution.model.basis.num_terms == 8
+    early, late = (solution.parts(x=0.3, t=t).polynomial for t in (0.1, 0.9))
+    assert early == late
+    with pytest.raises(ValueError, match="'y' is not an axis"):
+        pann.solve(problem, axes=("y",), **options)

@@ -166,7 +166,7 @@ def solve(
     weighting: Annotated[
         str | None,
         typer.Option(
-            help="Of the loss's terms, with recipe paper: gradnorm, causal, or gradnorm,causal."
+            help="Of the loss's terms, with recipe paper: gradnorm, causal or gradnorm,causal."
         ),
     ] = None,
     trials: Annotated[

@@ -55,6 +55,7 @@ def solve(
     degree: int | None = None,
     c: float | None = None,
     basis: Basis | None = None,
+    axes: Sequence[str] | None = None,
     points: Points | int | None = None,
     sampling: str | None = None,
     condition_points: int | None = None,
@@ -78,14 +79,14 @@ def solve(
 ) -> Solution:
     """Solve a problem; with no options the degree is raised until the solution is resolved.
 
-    `c` gives the degree by the paper's rule, ceil(c N) + 8. `points` is a number, with a
-    `sampling` by name, or points of your own (with tags `inside` and `boundary` if you bring
-    both); by default Gauss points that fit the degree, in more than three dimensions Sobol points.
-    `condition_points` is the number over all faces, `condition_sampling` how they lie there.
-    `width` is that of the network, 0 for none; by default 24, only where the polynomial does not
-    resolve the solution; its `activation`, if none is given, is tanh or sin, whichever does better
-    in a few steps. `start_from` is a solution to begin with; `out` a folder that gets the file
-    `solution.pann`.
+    `c` gives the degree by the paper's rule, ceil(c N) + 8; `axes` are those that the polynomial
+    sees, all by default. `points` is a number, with a `sampling` by name, or points of your own
+    (with tags `inside` and `boundary` if you bring both); by default Gauss points that fit the
+    degree, in more than three dimensions Sobol points. `condition_points` is the number over all
+    faces, `condition_sampling` how they lie there. `width` is that of the network, 0 for none; by
+    default 24, only where the polynomial does not resolve the solution; its `activation`, if none
+    is given, is tanh or sin, whichever does better in a few steps. `start_from` is a solution to
+    begin with; `out` a folder that gets the file `solution.pann`.
 
     The default recipe eliminates b at each step (the exact constraint). `recipe="paper"` is Adam,
     pruning and L-BFGS with constraint E and the preconditioner on 4096 Poisson-disk points with
@@ -110,6 +111,7 @@ def solve(
         degree=degree,
         c=c,
         basis=basis,
+        axes=axes,
         points=points,
         sampling=sampling,
         condition_points=condition_points,
@@ -173,6 +175,7 @@ def make_plan(
     degree: int | None = None,
     c: float | None = None,
     basis: Basis | None = None,
+    axes: Sequence[str] | None = None,
     points: Points | int | None = None,
     sampling: str | None = None,
     condition_points: int | None = None,
@@ -224,7 +227,9 @@ def make_plan(
     if basis is not None:
         return Plan(setup, [basis], architectures)
     degrees = degrees_to_try(problem) if degree is None else (degree,)
-    ladder = [make_basis(problem.domain, each, families=problem.pieces) for each in degrees]
+    seen = problem.domain.names if axes is None else tuple(axes)
+    families = {axis: family for axis, family in problem.pieces.items() if axis in seen}
+    ladder = [make_basis(problem.domain, each, families=families, axes=seen) for each in degrees]
     return Plan(setup, ladder, architectures)
 
 
