@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from pann.pde import Dirichlet, Initial, Problem
+from pann.pde import Condition, Dirichlet, Initial, Problem
 from pann.problems.evolving import box, evolving, known_by
 from pann.reference import Evolution, PeriodicGrid
 
@@ -33,7 +33,7 @@ def burgers(*, dirichlet: bool = False, faithful: bool = False) -> Problem:
     if not dirichlet:
         return evolving(EVOLUTION, residual, {"u": initial}, order=2, faithful=faithful)
     domain = box(EVOLUTION, periodic=False)
-    conditions = [Dirichlet(domain.boundary, 0.0), Initial(initial)]
+    conditions: list[Condition] = [Dirichlet(domain.boundary, 0.0), Initial(initial)]
     return known_by(EVOLUTION, domain, residual, conditions)
 
 

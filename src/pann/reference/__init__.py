@@ -5,8 +5,8 @@ time differencing of fourth order in time, float64; values at any points by inte
 """
 
 from pann.reference.etdrk4 import etdrk4
-from pann.reference.evolution import Evolution
+from pann.reference.evolution import Evolution, stored_times
 from pann.reference.grid import PeriodicGrid
 from pann.reference.solution import Reference
 
-__all__ = ["Evolution", "PeriodicGrid", "Reference", "etdrk4"]
+__all__ = ["Evolution", "PeriodicGrid", "Reference", "etdrk4", "stored_times"]

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,3 +89,12 @@ class Evolution:
     @staticmethod
     def _is_plausible(values: Float[np.ndarray, "..."], first: Float[np.ndarray, "..."]) -> bool:
         return bool(np.all(np.isfinite(values)) and np.allclose(values[:, 0], first, atol=1e-10))
+
+
+def stored_times(ends: Sequence[float | int], counts: Sequence[int]) -> Float[np.ndarray, " times"]:
+    """From the first end to the last, with that many equal gaps from each end to the next."""
+    parts = [
+        np.linspace(begin, end, count + 1)[1:]
+        for begin, end, count in zip(ends[:-1], ends[1:], counts, strict=True)
+    ]
+    return np.concatenate([[float(ends[0])], *parts])
