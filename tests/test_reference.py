@@ -331,9 +331,7 @@ def test_all_are_made_at_no_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     assert time.perf_counter() - begin < 0.5
 
 
-@pytest.mark.parametrize(
-    "name, order", [("kdv", 3), ("ks", 4), ("ks_printed", 4), ("grey_scott", 2), ("burgers", 2)]
-)
+@pytest.mark.parametrize("name, order", [*zip(NAMES, (3, 4, 4, 2, 2, 2), strict=True)])
 def test_periodic_exactly_or_as_in_the_paper(name: str, order: int) -> None:
     exact, faithful = PROBLEMS[name](), PROBLEMS[name](faithful=True)  # type: ignore[call-arg]
     for problem in (exact, faithful):

@@ -67,6 +67,7 @@ def _evolution(printed: bool) -> Evolution:
     return Evolution(
         name="grey_scott",
         axes=("x", "y", "t"),
+        # Within 1e-4 of 256 x 256 points everywhere, 3e-5 in the mean; half the step: 1e-5.
         grid=PeriodicGrid((-1.0, -1.0), (1.0, 1.0), (128, 128)),
         # The reaction begins within thousandths of the time that the patterns need.
         times=stored_times((0, 0.02, 0.1, 2), (80, 80, 95)),

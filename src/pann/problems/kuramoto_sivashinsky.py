@@ -63,6 +63,7 @@ class _Equation:
         return self.b * k[None] ** 2 - self.c * k[None] ** 4, nonlinear
 
 
+# Half the step changes it by 6e-9 after errors have grown by some 10^4: it is chaotic.
 EVOLUTION = Evolution(
     name="ks",
     axes=("x", "t"),
@@ -73,6 +74,7 @@ EVOLUTION = Evolution(
     initial=lambda x: (np.cos(x) * (1 + np.sin(x)))[None],
 )
 
+# Half the step changes it by 2e-11.
 EVOLUTION_PRINTED = Evolution(
     name="ks_printed",
     axes=("x", "t"),
