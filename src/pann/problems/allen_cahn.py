@@ -48,7 +48,8 @@ def _equation(grid: PeriodicGrid) -> tuple[Any, Any]:
     return 5 - DIFFUSION * k[None] ** 2, nonlinear
 
 
-# Half the step changes it by 7e-10; at the kink it is good to 3e-4 for t < 0.005 only.
+# Half the step changes it by 7e-10. Twice the points change it at the kink by 1e-4 at t = 1e-4,
+# 2e-5 at t = 0.01, 2e-6 at t = 0.1 and 8e-11 at t = 1.
 EVOLUTION = Evolution(
     name="allen_cahn_time",
     axes=("x", "t"),

@@ -35,7 +35,7 @@ def _equation(grid: PeriodicGrid) -> tuple[Any, Any]:
     return 1j * DISPERSION * k[None] ** 3, nonlinear
 
 
-# Half the step changes it by 2e-10; times in between are met to 1e-12.
+# Half the step changes it by 2e-10, half the stored times the values in between by 9e-11.
 EVOLUTION = Evolution(
     name="kdv",
     axes=("x", "t"),
