@@ -18,6 +18,7 @@ SOURCE = pathlib.Path(__file__).parent.parent / "src"
 # The way the data goes. A module imports from its own layer and from those before it.
 LAYERS = (
     "domain",
+    "array_cache",
     "disks",
     "points",
     "samples",
@@ -35,6 +36,7 @@ LAYERS = (
     "solution",
     "solving",
     "solve",
+    "reference",
     "problems",
     "scaling",
     "degrees",

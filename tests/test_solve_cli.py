@@ -60,7 +60,9 @@ def test_list_tells_every_problem() -> None:
     assert "x, y in [-1, 1]; solution known" in shown
     found = [json.loads(line) for line in succeed("list", "--json").splitlines()]
     assert [problem["name"] for problem in found] == list(PROBLEMS)
-    assert found[-1]["fields"] == ["p", "q"]
+    fields = {problem["name"]: problem["fields"] for problem in found}
+    assert fields["darcy_across_mixed"] == ["p", "q"]
+    assert fields["grey_scott"] == ["u", "v"]
     domain = pann.Box(x=(0, 1), t=(0, 2), y=(0, 1), time="t", periodic="y")
     assert solve_commands.shown_domain(domain) == ("x in [0, 1]; t in [0, 2]; y in [0, 1] periodic")
 

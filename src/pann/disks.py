@@ -1,13 +1,10 @@
 """Poisson disks: random points of the unit cube that keep their distance and leave no holes."""
 
-import contextlib
-import os
-import pathlib
-import tempfile
-
 import numpy as np
 import scipy  # its parts, of which some take half a second, are loaded when first used
 from jaxtyping import Bool, Float
+
+from pann.array_cache import cache_folder, load_array, store_array
 
 # To be raised with every change of the points that a seed gives, so that no old file is read.
 _POISSON_DISK_VERSION = 1
@@ -20,14 +17,19 @@ def in_the_unit_cube(
     dimension: int, num_points: int, generator: np.random.Generator, seed: int | None
 ) -> Float[np.ndarray, "points d"]:
     """Drawn by the generator; with a seed, which names a file, read from disk if drawn before."""
-    file = None if seed is None else _cache_file(dimension, num_points, seed)
-    unit = None if file is None else _load(file, (num_points, dimension))
-    if unit is None:
+    folder = None if seed is None else cache_folder()
+    file = None if folder is None else folder / _file_name(dimension, num_points, seed)
+    unit = None if file is None else load_array(file, (num_points, dimension))
+    if unit is None or not np.all((unit >= 0.0) & (unit <= 1.0)):
         draw = _jittered if dimension == 1 else _poisson_disk
         unit = draw(dimension, num_points, generator)
         if file is not None:
-            _store(file, unit)
+            store_array(file, unit)
     return unit
+
+
+def _file_name(dimension: int, num_points: int, seed: int | None) -> str:
+    return f"poisson_disk-v{_POISSON_DISK_VERSION}-{dimension}d-n{num_points}-s{seed}.npy"
 
 
 def _poisson_disk(
@@ -112,45 +114,3 @@ def _hole_centers(
     # Centers on a face lie on either side of it by rounding.
     inside = np.all((centers > -1e-6) & (centers < 1.0 + 1e-6), axis=1)
     return centers[inside].clip(0.0, 1.0)
-
-
-# ---- The cache on disk: never a reason to fail ----
-
-
-def _cache_file(dimension: int, num_points: int, seed: int) -> pathlib.Path | None:
-    if own := os.environ.get("PANN_CACHE"):
-        folder = pathlib.Path(own)
-    elif shared := os.environ.get("XDG_CACHE_HOME"):
-        folder = pathlib.Path(shared) / "pann"
-    else:
-        try:
-            folder = pathlib.Path.home() / ".cache" / "pann"
-        except RuntimeError:  # There is no home folder.
-            return None
-    return folder / f"poisson_disk-v{_POISSON_DISK_VERSION}-{dimension}d-n{num_points}-s{seed}.npy"
-
-
-def _load(file: pathlib.Path, shape: tuple[int, int]) -> Float[np.ndarray, "points d"] | None:
-    """The points in the file, or None if there are none or they are not what was stored."""
-    try:
-        with file.open("rb") as stream:
-            unit = np.lib.format.read_array(stream, allow_pickle=False)
-    except Exception:  # Bytes of a broken file can raise about anything.
-        return None
-    if unit.shape != shape or unit.dtype != float:
-        return None
-    return unit if np.all((unit >= 0.0) & (unit <= 1.0)) else None
-
-
-def _store(file: pathlib.Path, unit: Float[np.ndarray, "points d"]) -> None:
-    """Write to a temporary file and rename it: a reader sees all of the points or none."""
-    with contextlib.suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(suffix=".tmp", dir=file.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                np.save(stream, unit, allow_pickle=False)
-            os.replace(temporary, file)
-        except BaseException:
-            os.unlink(temporary)
-            raise

@@ -8,9 +8,13 @@ import difflib
 from collections.abc import Callable
 
 from pann.pde import Problem
-from pann.problems.allen_cahn import allen_cahn
+from pann.problems.allen_cahn import allen_cahn, allen_cahn_time
+from pann.problems.burgers import burgers
 from pann.problems.darcy import darcy, darcy_across, darcy_across_mixed
+from pann.problems.grey_scott import grey_scott
 from pann.problems.helmholtz import helmholtz
+from pann.problems.kdv import kdv
+from pann.problems.kuramoto_sivashinsky import ks, ks_printed
 from pann.problems.poisson import poisson
 
 PROBLEMS: dict[str, Callable[[], Problem]] = {
@@ -20,6 +24,12 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "darcy": darcy,
     "darcy_across": darcy_across,
     "darcy_across_mixed": darcy_across_mixed,
+    "kdv": kdv,
+    "ks": ks,
+    "ks_printed": ks_printed,
+    "grey_scott": grey_scott,
+    "burgers": burgers,
+    "allen_cahn_time": allen_cahn_time,
 }
 
 
@@ -44,11 +54,17 @@ def equation_of(name: str) -> str:
 __all__ = [
     "PROBLEMS",
     "allen_cahn",
+    "allen_cahn_time",
+    "burgers",
     "darcy",
     "darcy_across",
     "darcy_across_mixed",
     "equation_of",
+    "grey_scott",
     "helmholtz",
+    "kdv",
+    "ks",
+    "ks_printed",
     "poisson",
     "problem_named",
 ]

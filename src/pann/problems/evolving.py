@@ -1,0 +1,54 @@
+"""What the periodic problems in time share: domain, initial state, and two ways to be periodic."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pann.domain import Box
+from pann.pde import Condition, Initial, Periodic, Problem
+from pann.reference import Evolution
+
+
+def evolving(
+    evolution: Evolution,
+    residual: Callable[..., Any],
+    initial: dict[str, Callable[..., Any]],
+    *,
+    order: int,
+    faithful: bool,
+) -> Problem:
+    """The problem whose solution the evolution computes, on first use.
+
+    `initial` are functions of all coordinates by field; `order` is that of the equation in space.
+    By default the axes are periodic; if `faithful`, the paper's way, they are not, and value and
+    derivatives up to order - 1 agree at both ends in the least-squares sense.
+    """
+    domain = box(evolution, periodic=not faithful)
+    conditions: list[Condition] = [Initial(value, field=field) for field, value in initial.items()]
+    if faithful:
+        conditions += [
+            Periodic(axis, order=order - 1, field=field)
+            for axis in evolution.axes[:-1]
+            for field in initial
+        ]
+    return known_by(evolution, domain, residual, conditions, tuple(initial))
+
+
+def box(evolution: Evolution, *, periodic: bool) -> Box:
+    """The evolution's box of space and time."""
+    *space, time = evolution.axes
+    ends = zip(evolution.grid.lower, evolution.grid.upper, strict=True)
+    axes: dict[str, Any] = dict(zip(space, ends, strict=True))
+    axes[time] = (evolution.times[0], evolution.times[-1])
+    return Box(periodic=tuple(space) if periodic else (), time=time, **axes)
+
+
+def known_by(
+    evolution: Evolution,
+    domain: Box,
+    residual: Callable[..., Any],
+    conditions: Sequence[Condition],
+    fields: tuple[str, ...] = ("u",),
+) -> Problem:
+    return Problem(
+        domain, residual, conditions, evolution.exact, fields=fields, name=evolution.name
+    )

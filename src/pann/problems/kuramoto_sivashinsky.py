@@ -1,0 +1,86 @@
+"""The Kuramoto-Sivashinsky equation: chaotic, and as the paper prints it."""
+
+import dataclasses
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from pann.pde import Problem
+from pann.problems.evolving import evolving
+from pann.reference import Evolution, PeriodicGrid
+
+# Lengths and times of the equation with coefficients 1 on a circle of 32 pi, up to t = 100.
+ADVECTION, DIFFUSION, HYPERDIFFUSION = 100 / 16, 100 / 16**2, 100 / 16**4
+
+
+def ks(*, faithful: bool = False) -> Problem:
+    """u_t + (100/16) u u_x + (100/16^2) u_xx + (100/16^4) u_xxxx = 0, chaotic, periodic.
+
+    u(x, 0) = cos(x) (1 + sin(x)), the setting used in the field for it.
+    """
+
+    def residual(u: Any) -> Any:
+        return u.t + ADVECTION * u * u.x + DIFFUSION * u.xx + HYPERDIFFUSION * u.xxxx
+
+    return evolving(
+        EVOLUTION,
+        residual,
+        {"u": lambda x, t: jnp.cos(x) * (1 + jnp.sin(x))},
+        order=4,
+        faithful=faithful,
+    )
+
+
+def ks_printed(*, faithful: bool = False) -> Problem:
+    """u_t + u u_x + u_xx + u_xxxx = 0 on [0, 2 pi], u(x, 0) = cos(x), periodic.
+
+    As the paper prints it. Not chaotic: the first mode is neutral, and all others decay.
+    """
+    return evolving(
+        EVOLUTION_PRINTED,
+        lambda u: u.t + u * u.x + u.xx + u.xxxx,
+        {"u": lambda x, t: jnp.cos(x) + 0 * t},
+        order=4,
+        faithful=faithful,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Equation:
+    """u_t + a u u_x + b u_xx + c u_xxxx = 0."""
+
+    a: float
+    b: float
+    c: float
+
+    def __call__(self, grid: PeriodicGrid) -> tuple[Any, Any]:
+        (k,) = grid.wavenumbers()
+
+        def nonlinear(modes: Any) -> Any:
+            return -0.5j * self.a * k * grid.to_modes(grid.to_values(modes) ** 2)
+
+        return self.b * k[None] ** 2 - self.c * k[None] ** 4, nonlinear
+
+
+# Half the step changes it by 6e-9; it is chaotic, and errors at the beginning grow 3000-fold.
+EVOLUTION = Evolution(
+    name="ks",
+    axes=("x", "t"),
+    grid=PeriodicGrid((0.0,), (2 * np.pi,), (512,)),
+    times=np.linspace(0, 1, 1001),
+    largest_step=2.5e-5,
+    equation=_Equation(ADVECTION, DIFFUSION, HYPERDIFFUSION),
+    initial=lambda x: (np.cos(x) * (1 + np.sin(x)))[None],
+)
+
+# Half the step changes it by 2e-11.
+EVOLUTION_PRINTED = Evolution(
+    name="ks_printed",
+    axes=("x", "t"),
+    grid=PeriodicGrid((0.0,), (2 * np.pi,), (64,)),
+    times=np.linspace(0, 1, 401),
+    largest_step=2.5e-3,
+    equation=_Equation(1.0, 1.0, 1.0),
+    initial=lambda x: np.cos(x)[None],
+)

@@ -1,0 +1,100 @@
+"""A periodic evolution equation and its reference solution, computed when first asked for."""
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Inexact
+
+from pann.array_cache import cache_folder, load_array, store_array
+from pann.reference.etdrk4 import Modes, Nonlinear, etdrk4
+from pann.reference.grid import PeriodicGrid
+from pann.reference.solution import Reference
+
+# To be raised with every change of an equation or of the method, so that no old file is read.
+_VERSION = 1
+
+Equation = Callable[[PeriodicGrid], tuple[Inexact[np.ndarray, "..."], Nonlinear]]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Evolution:
+    """u_t = L u + N(u) on a periodic grid, from `initial` at the first of the times.
+
+    `equation(grid)` gives what L multiplies each mode by, of shape (fields, *modes), and N as a
+    function from modes to modes, of which the unresolved ones are dropped (the 2/3 rule).
+    `initial` is a function of the coordinates with values of shape (fields, *space). The name
+    stands for both in the cache; the axes of space come first, then time.
+    """
+
+    name: str
+    axes: tuple[str, ...]
+    grid: PeriodicGrid
+    times: Float[np.ndarray, " times"]
+    largest_step: float
+    equation: Equation
+    initial: Callable[..., Float[np.ndarray, "fields ..."]]
+
+    @functools.cached_property
+    def reference(self) -> Reference:
+        """Read from disk if it was computed before."""
+        resolved = self._initial_modes()
+        first = self.grid.to_values(resolved)
+        shape = (len(first), len(self.times), *self.grid.shape)
+        folder = cache_folder()
+        file = None if folder is None else folder / self._file_name()
+        values = None if file is None else load_array(file, shape)
+        if values is None or not self._is_plausible(values, first):
+            values = self._solve(resolved, shape)
+            if file is not None:
+                store_array(file, values)
+        return Reference(self.grid, self.times, values)
+
+    def exact(self, **coordinates: Any) -> Any:
+        """The solution at coordinates by name; for several fields a tuple."""
+        arrays = np.broadcast_arrays(*(np.asarray(coordinates[axis], float) for axis in self.axes))
+        *space, time = (array.ravel() for array in arrays)
+        fields = self.reference.at(np.stack(space, axis=1), time)
+        parts = tuple(field.reshape(arrays[0].shape) for field in fields)
+        return parts if len(parts) > 1 else parts[0]
+
+    def _initial_modes(self) -> Modes:
+        modes = self.grid.to_modes(np.asarray(self.initial(*self.grid.coordinates()), float))
+        return modes * self.grid.resolved()
+
+    def _solve(self, initial: Modes, shape: tuple[int, ...]) -> Float[np.ndarray, "..."]:
+        linear, nonlinear = self.equation(self.grid)
+        resolved = self.grid.resolved()
+        # What is dropped stays zero: no need for exponentials of the highest modes.
+        states = etdrk4(
+            linear * resolved,
+            lambda modes: nonlinear(modes) * resolved,
+            initial,
+            self.times,
+            self.largest_step,
+        )
+        values = np.empty(shape)
+        for number, modes in enumerate(states):
+            values[:, number] = self.grid.to_values(modes)
+        return values
+
+    def _file_name(self) -> str:
+        described = repr((self.grid, self.times.tolist(), self.largest_step)).encode()
+        digest = hashlib.sha256(described).hexdigest()[:16]
+        return f"reference-v{_VERSION}-{self.name}-{digest}.npy"
+
+    @staticmethod
+    def _is_plausible(values: Float[np.ndarray, "..."], first: Float[np.ndarray, "..."]) -> bool:
+        return bool(np.all(np.isfinite(values)) and np.allclose(values[:, 0], first, atol=1e-10))
+
+
+def stored_times(ends: Sequence[float | int], counts: Sequence[int]) -> Float[np.ndarray, " times"]:
+    """From the first end to the last, with that many equal gaps from each end to the next."""
+    parts = [
+        np.linspace(begin, end, count + 1)[1:]
+        for begin, end, count in zip(ends[:-1], ends[1:], counts, strict=True)
+    ]
+    return np.concatenate([[float(ends[0])], *parts])
