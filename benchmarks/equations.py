@@ -1,4 +1,4 @@
-"""Every problem of `pann.problems` without options and its halves; the paper's sizes; the weights.
+"""The elliptic problems of `pann.problems` without options, and their halves; sizes; weights.
 
 Allen-Cahn at the paper's degree, where the polynomial does not resolve the solution, with a network
 and without; there also with conditions as heavy as the equation, not as heavy as `solve` makes
@@ -14,7 +14,10 @@ from pann.solving.setup import CONDITION_WEIGHT
 
 
 def rows() -> Iterator[Row]:
-    for name, make in problems.PROBLEMS.items():
+    elliptic = {
+        name: make for name, make in problems.PROBLEMS.items() if make().domain.time is None
+    }
+    for name, make in elliptic.items():
         yield _row(name, "none", make())
     yield _row("poisson", "degree 21, N=4096", problems.poisson(), degree=21, points=4096)
     problem, size = problems.allen_cahn(), {"points": 4096, "sampling": "poisson_disk"}
@@ -26,7 +29,7 @@ def rows() -> Iterator[Row]:
     light = dataclasses.replace(problem, conditions=equal)
     told = "degree 21, N=4096, no network, conditions as heavy as the equation"
     yield _row("allen_cahn", told, light, **coarse)
-    for name, make in problems.PROBLEMS.items():
+    for name, make in elliptic.items():
         yield _row(name, "network alone", make(), degree=0, width=24)
 
 
