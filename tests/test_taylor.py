@@ -21,9 +21,9 @@ from pann.network import (
     RePU,
     activation_named,
 )
+from pann.network.activation_derivatives import derivatives
 from pann.network.taylor import (
     check_orders,
-    derivatives,
     feature_derivatives,
     lower_set,
     partitions,

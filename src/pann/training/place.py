@@ -19,6 +19,7 @@ from pann.model import Parameters
 from pann.network import (
     AxisEmbedding,
     Complementary,
+    ModifiedMLP,
     PeriodicEmbedding,
     RandomFourierFeatures,
     draw_slopes,
@@ -44,6 +45,11 @@ class Place(Stage):
         notes: tuple[str, ...] = ()
         if trials.network is None:
             notes = ("there is no network to place",)
+        elif isinstance(trials.network, ModifiedMLP):
+            raise ValueError(
+                "Place works for plain networks, got a modified one; leave Place out of the "
+                "recipe, or use kind='mlp'"
+            )
         elif isinstance(trials.network.embedding, RandomFourierFeatures | PeriodicEmbedding):
             notes = ("the network sees waves, not coordinates; its units were left as they are",)
         else:
