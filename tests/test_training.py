@@ -27,7 +27,12 @@ from oracles import (
 
 import pann.training
 from pann.model import PANN
-from pann.network import AxisEmbedding, RandomFourierFeatures, activation_named
+from pann.network import (
+    AxisEmbedding,
+    CircleEmbedding,
+    RandomFourierFeatures,
+    activation_named,
+)
 from pann.training import (
     LBFGS,
     PAPER,
@@ -393,10 +398,16 @@ def test_place_moves_axis_units_within_their_axis(rows):
 
 def test_place_leaves_waves_and_absent_networks_alone(rows):
     waves = build(RandomFourierFeatures, frequencies=jnp.ones((4, 2)))
-    for trials in (start(embedding=waves), start(widths=())):
+    circles = CircleEmbedding((1,), 2)
+    for trials in (start(embedding=waves), start(embedding=circles), start(widths=())):
         placed, outcome = Place().run(make_task(rows), trials)
         assert placed is trials
         assert "no network" in outcome.notes[0] or "waves" in outcome.notes[0]
+
+
+def test_place_refuses_modified_networks(rows):
+    with pytest.raises(ValueError, match="plain networks, got a modified one; leave Place out"):
+        Place().run(make_task(rows), start(widths=(4, 4), kind="modified"))
 
 
 def test_default_slopes_reach_what_the_points_resolve():

@@ -275,8 +275,10 @@ def _embedding_from_state(state: Header | None, arrays: Mapping[str, Array]) -> 
     if state["name"] == "circles":
         fields["num_inputs"] = state["num_inputs"]
         fields["axes"] = _circle_axes(state["axes"], state["num_inputs"])
-        has_waves = "num_frequencies" in state
-        fields["waves"] = _module(RandomFourierFeatures, **fields) if has_waves else None
+        fields["waves"] = None
+        if "num_frequencies" in state:
+            frequencies = fields.pop("frequencies")
+            fields["waves"] = _module(RandomFourierFeatures, frequencies=frequencies)
     if state["name"] == "axis_units":
         fields["num_inputs"] = state["num_inputs"]
         fields["activation"] = _activation_from_state(state["activation"])

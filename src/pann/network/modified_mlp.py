@@ -1,7 +1,6 @@
 """A perceptron whose hidden layers are gates between two encodings of the input."""
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -31,8 +30,6 @@ class ModifiedMLP(eqx.Module):
     kept: Int[Array, " kept"] | None
     activation: Activation = eqx.field(static=True)
 
-    dropout: ClassVar[float] = 0.0
-
     def __init__(
         self,
         num_inputs: int,
@@ -61,6 +58,11 @@ class ModifiedMLP(eqx.Module):
         self.encoder_biases = [bias for _, bias in encoders]
         self.activation = activation
         self.kept = None
+
+    @property
+    def dropout(self) -> float:
+        """None: a gate is not a unit that can be left out."""
+        return 0.0
 
     @property
     def width(self) -> int:

@@ -18,6 +18,7 @@ from pann.loss import Rows
 from pann.model import Parameters
 from pann.network import (
     AxisEmbedding,
+    CircleEmbedding,
     Complementary,
     ModifiedMLP,
     PeriodicEmbedding,
@@ -25,6 +26,8 @@ from pann.network import (
     draw_slopes,
 )
 from pann.training.stage import CONVERGED, Outcome, Recorder, Stage, Task
+
+WAVES = (RandomFourierFeatures, PeriodicEmbedding, CircleEmbedding)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Place(Stage):
                 "Place works for plain networks, got a modified one; leave Place out of the "
                 "recipe, or use kind='mlp'"
             )
-        elif isinstance(trials.network.embedding, RandomFourierFeatures | PeriodicEmbedding):
+        elif isinstance(trials.network.embedding, WAVES):
             notes = ("the network sees waves, not coordinates; its units were left as they are",)
         else:
             scales = self.scales or default_scales(*task.data.x.shape)
