@@ -79,6 +79,17 @@ def path(tmp_path):
     return tmp_path / "model.pann"
 
 
+@pytest.fixture
+def modified_path(tmp_path):
+    """A good file of a modified network that has lost a unit."""
+    whole = make_model(kind="modified", widths=(4, 4, 4), degree=1, embedding=Circles((1,), 3))
+    keep_a = jax.device_put(np.array([True, False, True, True]))
+    parameters = replace(whole.parameters, keep_a=keep_a)
+    model = dataclasses.replace(whole, parameters=parameters).compact()
+    save(tmp_path / "modified.pann", model)
+    return tmp_path / "modified.pann"
+
+
 # ---- What is saved comes back ----
 
 VARIANTS = {
@@ -597,27 +608,22 @@ BROKEN_GATES = {
     "encoder too many": (array("encoder_biases_2", np.zeros(4)), "no place for an array"),
     "frequencies gone": (
         manifest(lambda m: m["header"]["model"]["network"]["embedding"].pop("num_frequencies")),
-        "no place for an array 'embedding_frequencies'|must be float64",
+        "no place for an array 'embedding_frequencies'",
     ),
     "no frequencies": (model("network", "embedding", "num_frequencies", to=0), "from 1 to"),
     "more frequencies": (
         model("network", "embedding", "num_frequencies", to=4),
-        r"'embedding_frequencies' must be float64 of shape \(4, 3\)|shape \(4, 8\)",
+        r"'embedding_frequencies' must be float64 of shape \(4, 3\)",
     ),
 }
 
 
 @pytest.mark.parametrize("damage, message", BROKEN_GATES.values(), ids=BROKEN_GATES.keys())
-def test_a_broken_file_of_a_modified_network_is_refused(damage, message, tmp_path):
-    path = tmp_path / "model.pann"
-    whole = make_model(kind="modified", widths=(4, 4, 4), degree=1, embedding=Circles((1,), 3))
-    keep_a = jax.device_put(np.array([True, False, True, True]))
-    parameters = replace(whole.parameters, keep_a=keep_a)
-    save(path, dataclasses.replace(whole, parameters=parameters).compact())
-    assert load(path).parameters.network.width == 3
-    damage(path)
+def test_a_broken_file_of_a_modified_network_is_refused(damage, message, modified_path):
+    assert load(modified_path).parameters.network.width == 3
+    damage(modified_path)
     with pytest.raises(FileError, match=message) as caught:
-        load(path)
+        load(modified_path)
     assert "\n" not in str(caught.value)
 
 
@@ -751,9 +757,16 @@ def state_bytes(header, arrays):
 
 
 @pytest.mark.parametrize(
-    "mutate, count", [(mutate_file, 2000), (mutate_values, 1200), (mutate_array, 800)]
+    "good_file, mutate, count",
+    [
+        ("path", mutate_file, 2000),
+        ("path", mutate_values, 1200),
+        ("path", mutate_array, 800),
+        ("modified_path", mutate_values, 1200),
+    ],
 )
-def test_a_mutated_file_is_refused_or_is_the_model_it_says(mutate, count, path):
+def test_a_mutated_file_is_refused_or_is_the_model_it_says(good_file, mutate, count, request):
+    path = request.getfixturevalue(good_file)
     generator = np.random.default_rng(2024)
     good = path.read_bytes()
     original = state_bytes(*model_state(load(path)))

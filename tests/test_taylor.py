@@ -225,15 +225,21 @@ def test_a_modified_network_without_some_of_its_units():
     compare(network, make_points(), ((0, 0), (1, 0), (1, 2), (4, 0)))
 
 
-def test_a_gate_gives_just_the_derivatives_asked_for():
-    """Those of the last product alone: u_xxx takes no u_xx of the features."""
+@pytest.mark.parametrize(
+    "backend, products",
+    [
+        # Encoders and first layer map the points and a unit vector; the gates, four derivatives.
+        ("cpu", [*[(10, 3), (1, 3)] * 3, *[(10, 3)] * 8]),
+        ("gpu", [*[(10, 3), (1, 3)] * 3, *[(40, 3)] * 2]),
+    ],
+)
+def test_just_the_rows_needed_are_multiplied_in_gates(backend, products, monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
     network, x = make_network(kind="modified"), make_points(num_points=10)
     compare(network, x, ((3, 0),))
     jaxpr = jax.make_jaxpr(lambda x: feature_derivatives(network, x, ((3, 0),)))(x)
     multiplied = [step for step in jaxpr.eqns if step.primitive.name == "dot_general"]
-    # Encoders and first layer map the points and a unit vector; the gates, four derivatives.
-    expected = [*[(10, 3), (1, 3)] * 3, *[(10, 3)] * 8]
-    assert [step.outvars[0].aval.shape for step in multiplied] == expected
+    assert [step.outvars[0].aval.shape for step in multiplied] == products
 
 
 @pytest.mark.parametrize(

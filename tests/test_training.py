@@ -332,6 +332,27 @@ def test_a_negative_threshold_is_refused():
         Prune(-0.5)
 
 
+# ---- Modified networks ----
+
+
+@pytest.mark.parametrize(
+    "stage", [Adam(30), LBFGS(5), GaussNewton(3)], ids=lambda stage: type(stage).__name__
+)
+def test_stages_move_every_layer_of_a_modified_network_downhill(rows, stage):
+    trials = start(widths=(4, 4), kind="modified")
+    trained, _ = stage.run(make_task(rows), trials)
+    for index in range(2):
+        before, after = trial(trials, index), trial(trained, index)
+        misfits = [
+            np.linalg.norm(rows.weights[:, None] * (output(p, rows.x, rows.table) - rows.target))
+            for p in (before, after)
+        ]
+        assert misfits[1] < 0.99 * misfits[0]
+        moved = jax.tree.map(lambda old, new: np.any(old != new), before.network, after.network)
+        assert len(jax.tree.leaves(moved)) == 8
+        assert all(jax.tree.leaves(moved))
+
+
 # ---- Place ----
 
 
