@@ -11,15 +11,24 @@ from pann.basis import make_basis
 from pann.domain import Box
 from pann.loss import Loss, Rows
 from pann.model import Parameters
-from pann.network import MLP, activation_named
+from pann.network import MLP, ModifiedMLP, Network, activation_named
 from pann.training import Task
 
 
-def forward(network: MLP, points: np.ndarray) -> np.ndarray:
+def forward(network: Network, points: np.ndarray) -> np.ndarray:
     """The last hidden layer of a tanh network without embedding, layer by layer."""
+
+    def layer(weight: jax.Array, bias: jax.Array, hidden: np.ndarray) -> np.ndarray:
+        return np.tanh(hidden @ np.asarray(weight).T + np.asarray(bias))
+
     hidden = np.asarray(points)
-    for weight, bias in zip(network.weights, network.biases, strict=True):
-        hidden = np.tanh(hidden @ np.asarray(weight).T + np.asarray(bias))
+    if isinstance(network, ModifiedMLP):
+        encoders = zip(network.encoder_weights, network.encoder_biases, strict=True)
+        u, v = (layer(weight, bias, hidden) for weight, bias in encoders)
+    for index, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
+        hidden = layer(weight, bias, hidden)
+        if isinstance(network, ModifiedMLP) and index > 0:
+            hidden = (1 - hidden) * u + hidden * v
     return hidden
 
 
@@ -43,6 +52,7 @@ def random_parameters(
     bias: bool = False,
     dtype: str = "float64",
     embedding: object = None,
+    kind: str = "mlp",
 ) -> Parameters:
     """A model with all of its numbers at random, those too that start at zero in training."""
     generator = np.random.default_rng(seed)
@@ -60,6 +70,14 @@ def random_parameters(
             activation=activation_named("tanh"),
             dropout=0.0,
         )
+        if kind == "modified":
+            network = build(
+                ModifiedMLP,
+                **{name: getattr(network, name) for name in MLP.__dataclass_fields__},
+                encoder_weights=[normal(widths[0], sizes[0]) for _ in range(2)],
+                encoder_biases=[normal(widths[0]) for _ in range(2)],
+                kept=None,
+            )
     width = widths[-1] if widths else 0
     return Parameters(
         network=network,

@@ -79,6 +79,17 @@ def path(tmp_path):
     return tmp_path / "model.pann"
 
 
+@pytest.fixture
+def modified_path(tmp_path):
+    """A good file of a modified network that has lost a unit."""
+    whole = make_model(kind="modified", widths=(4, 4, 4), degree=1, embedding=Circles((1,), 3))
+    keep_a = jax.device_put(np.array([True, False, True, True]))
+    parameters = replace(whole.parameters, keep_a=keep_a)
+    model = dataclasses.replace(whole, parameters=parameters).compact()
+    save(tmp_path / "modified.pann", model)
+    return tmp_path / "modified.pann"
+
+
 # ---- What is saved comes back ----
 
 VARIANTS = {
@@ -94,6 +105,14 @@ VARIANTS = {
     "random fourier": {"embedding": RandomFourier(3)},
     "periodic": {"embedding": Periodic(3, 2)},
     "circles": {"embedding": Circles((1,))},
+    "circles and waves": {"embedding": Circles((1,), 3)},
+    "modified": {"kind": "modified", "widths": (4, 4, 4)},
+    "modified with waves": {
+        "kind": "modified",
+        "widths": (4, 4),
+        "embedding": Circles((0,), 3, 2.0),
+        "activation": "sin",
+    },
     "rectified": {"embedding": Periodic(3, 2, rectified=True)},
     "axis units": {"embedding": AxisUnits(5), "activation": RePU(3)},
     "chebyshev": {"options": {"families": "chebyshev", "scaling": "orthonormal"}},
@@ -119,6 +138,23 @@ def test_a_loaded_model_is_the_saved_one_to_the_last_bit(variant, precision, tmp
     predicted = loaded(points)
     assert predicted.dtype == precision
     assert predicted.tobytes() == model(points).tobytes()
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_a_modified_model_without_its_pruned_units_comes_back(precision, tmp_path):
+    model = make_model(kind="modified", widths=(9, 9), precision=precision).compact()
+    assert model.parameters.network.width < 9
+    save(tmp_path / "model.pann", model)
+    loaded = load(tmp_path / "model.pann")
+    assert eqx.tree_equal(loaded.parameters, model.parameters, typematch=True)
+    points = model.domain.from_reference(np.random.default_rng(0).uniform(-1, 1, (40, 2)))
+    assert loaded(points).tobytes() == model(points).tobytes()
+
+
+def test_the_header_of_a_plain_network_is_as_it_was():
+    header, _ = model_state(make_model(embedding=Circles((1,))))
+    assert header["network"].keys() == {"widths", "activation", "dropout", "embedding"}
+    assert header["network"]["embedding"].keys() == {"name", "num_inputs", "axes"}
 
 
 @pytest.mark.parametrize("precision", ["float64", "float32"])
@@ -540,6 +576,57 @@ def test_a_hostile_file_is_refused_in_one_sentence_and_little_memory(damage, mes
     assert "\n" not in str(caught.value)
 
 
+def network(**values):
+    """Damage that changes values of the network's header."""
+    return manifest(lambda m: m["header"]["model"]["network"].update(values))
+
+
+BROKEN_GATES = {
+    "unknown kind": (network(kind="eval"), "kind of the network must be one of modified"),
+    "kind of a plain network": (network(kind="mlp"), "must be one of modified"),
+    "kind of a list": (network(kind=[]), "must be one of modified"),
+    "kind gone": (model("network", "kind", to=None), "must be one of modified"),
+    "kept gone": (
+        manifest(lambda m: m["header"]["model"]["network"].pop("kept")),
+        "the network has no 'kept'",
+    ),
+    "kept without kind": (
+        manifest(lambda m: m["header"]["model"]["network"].pop("kind")),
+        "the network has 'kept', but may only have",
+    ),
+    "kept of a number": (network(kept=3), "list of kept units must be a list"),
+    "kept beyond the units": (network(kept=[0, 1, 4]), "integer from 0 to 3"),
+    "kept of a fraction": (network(kept=[0, 1, 2.0]), "integer from 0 to 3"),
+    "kept twice": (network(kept=[0, 1, 1]), "3 units, and each must be kept once"),
+    "kept too few": (network(kept=[0, 1]), "3 units, and each must be kept once"),
+    "none kept apart": (network(kept=None), r"equal width, got \(4, 4, 3\)"),
+    "unequal widths": (network(widths=[4, 5, 3]), r"equal width, got \(4, 5, 4\)"),
+    "one layer": (network(widths=[3], kept=[0, 1, 2]), "two or more hidden layers"),
+    "dropout": (network(dropout=0.5), "dropout of a modified network must be 0, but is 0.5"),
+    "encoder of another shape": (array("encoder_weights_1", np.zeros((4, 5))), r"\(4, 6\), but"),
+    "encoder of NaN": (array("encoder_biases_0", np.full(4, np.nan)), "cannot predict"),
+    "encoder too many": (array("encoder_biases_2", np.zeros(4)), "no place for an array"),
+    "frequencies gone": (
+        manifest(lambda m: m["header"]["model"]["network"]["embedding"].pop("num_frequencies")),
+        "no place for an array 'embedding_frequencies'",
+    ),
+    "no frequencies": (model("network", "embedding", "num_frequencies", to=0), "from 1 to"),
+    "more frequencies": (
+        model("network", "embedding", "num_frequencies", to=4),
+        r"'embedding_frequencies' must be float64 of shape \(4, 3\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage, message", BROKEN_GATES.values(), ids=BROKEN_GATES.keys())
+def test_a_broken_file_of_a_modified_network_is_refused(damage, message, modified_path):
+    assert load(modified_path).parameters.network.width == 3
+    damage(modified_path)
+    with pytest.raises(FileError, match=message) as caught:
+        load(modified_path)
+    assert "\n" not in str(caught.value)
+
+
 def test_a_file_larger_than_allowed_is_refused(path):
     size = sum(len(content) for content in unzip(path).values())
     read(path, max_bytes=size)
@@ -670,9 +757,16 @@ def state_bytes(header, arrays):
 
 
 @pytest.mark.parametrize(
-    "mutate, count", [(mutate_file, 2000), (mutate_values, 1200), (mutate_array, 800)]
+    "good_file, mutate, count",
+    [
+        ("path", mutate_file, 2000),
+        ("path", mutate_values, 1200),
+        ("path", mutate_array, 800),
+        ("modified_path", mutate_values, 1200),
+    ],
 )
-def test_a_mutated_file_is_refused_or_is_the_model_it_says(mutate, count, path):
+def test_a_mutated_file_is_refused_or_is_the_model_it_says(good_file, mutate, count, request):
+    path = request.getfixturevalue(good_file)
     generator = np.random.default_rng(2024)
     good = path.read_bytes()
     original = state_bytes(*model_state(load(path)))

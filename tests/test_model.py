@@ -10,7 +10,7 @@ from pann.architecture import Architecture
 from pann.basis import make_basis
 from pann.domain import Box
 from pann.model import BLOCK, PANN
-from pann.network import AxisUnits, RandomFourier, activation_named
+from pann.network import AxisUnits, Circles, ModifiedMLP, RandomFourier, activation_named
 
 DOMAIN = Box(x=(0.0, 3.0), y=(-2.0, -1.0))
 BASIS = make_basis(DOMAIN, 3)
@@ -132,6 +132,42 @@ def test_an_architecture_counts_what_training_moves_besides_the_polynomial(
     # Layers with their biases, a, the output bias, and what of the embedding is trained.
     assert count == (first_layer + 6) + (6 * 5 + 5) + 5 * 3 + 3 + own
     assert compiled == []
+
+
+def test_an_architecture_counts_the_encoders_of_a_modified_network():
+    architecture = Architecture(
+        (6,) * 3, activation_named("tanh"), Circles((1,), 4), 0.0, None, True, "float64", "modified"
+    )
+    with jax.enable_x64(True):
+        count = architecture.num_network_parameters(2, 3)
+        network = architecture.start(2, 0, 3, key=jax.random.key(0)).network
+    assert isinstance(network, ModifiedMLP)
+    # Two encoders and the first layer, two gates, a, the output bias; the waves are fixed.
+    assert count == 3 * (8 * 6 + 6) + 2 * (6 * 6 + 6) + 6 * 3 + 3
+
+
+@pytest.mark.parametrize(
+    "widths, dropout, kind, message",
+    [
+        ((6, 6), 0.0, "resnet", "kind must be one of mlp, modified, got 'resnet'"),
+        ((6, 5), 0.0, "modified", r"hidden layers of equal width, got \(6, 5\); give one width"),
+        ((6,), 0.0, "modified", r"two or more hidden layers .* got \(6,\)"),
+        ((6, 6), 0.1, "modified", "no dropout, got 0.1; use 0, or kind='mlp'"),
+    ],
+)
+def test_an_architecture_refuses_what_it_cannot_make(widths, dropout, kind, message):
+    tanh = activation_named("tanh")
+    with pytest.raises(ValueError, match=message):
+        Architecture(widths, tanh, None, dropout, None, False, "float64", kind)
+
+
+def test_a_modified_network_is_compacted_exactly():
+    model = random_model(widths=(5, 5, 5), kind="modified")
+    model = masked(model, np.array([True, False, True, True, False]), np.ones(len(BASIS), bool))
+    points = random_points(30)
+    compact = model.compact()
+    assert compact.parameters.network.width == 3
+    np.testing.assert_allclose(compact(points), model(points), rtol=1e-12)
 
 
 # ---- Terms ----

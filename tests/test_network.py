@@ -1,6 +1,7 @@
 """The neural half against NumPy: activations, initializations, networks, embeddings, dropout."""
 
 import functools
+import itertools
 import math
 
 import equinox as eqx
@@ -17,8 +18,11 @@ from pann.network import (
     MLP,
     AxisEmbedding,
     AxisUnits,
+    CircleEmbedding,
+    Circles,
     Complementary,
     Glorot,
+    ModifiedMLP,
     Periodic,
     PeriodicEmbedding,
     RandomFourier,
@@ -213,9 +217,12 @@ def test_bad_initializations_are_refused(options, message):
 
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
-@pytest.mark.parametrize("widths", [(7,), (5, 7, 4)])
-def test_features_equal_a_forward_pass_in_numpy(widths, dtype):
-    network = random_parameters(0, widths=widths, dtype=dtype).network
+@pytest.mark.parametrize(
+    "kind, widths",
+    [("mlp", (7,)), ("mlp", (5, 7, 4)), ("modified", (5, 5)), ("modified", (6,) * 4)],
+)
+def test_features_equal_a_forward_pass_in_numpy(kind, widths, dtype):
+    network = random_parameters(0, widths=widths, dtype=dtype, kind=kind).network
     points = GENERATOR.uniform(-1, 1, (20, 2)).astype(dtype)
     features = jax.jit(jax.vmap(network.features))(jnp.asarray(points))
     assert network.width == widths[-1]
@@ -243,6 +250,50 @@ def test_a_network_gets_its_layers_from_its_arguments():
     slopes = np.linalg.norm(network.weights[0], axis=1)
     assert 2.999 < slopes.min() < 3.1 < 3.9 < slopes.max() < 4.001
     assert (network.dropout, network.activation) == (0.1, activation_named("sin"))
+
+
+def test_a_modified_network_gets_its_layers_from_its_arguments():
+    embedding = CircleEmbedding((1,), 2)
+    network = draw(
+        lambda key: ModifiedMLP(
+            2,
+            (400, 400),
+            activation_named("sin"),
+            key=key,
+            initialization=Complementary((3.0, 4.0)),
+            embedding=embedding,
+            dtype="float32",
+        )
+    )
+    first = [network.weights[0], *network.encoder_weights]
+    assert [weight.shape for weight in first] == [(400, 3)] * 3
+    assert network.weights[1].shape == (400, 400)
+    assert {leaf.dtype.name for leaf in jax.tree.leaves(network)} == {"float32"}
+    for weight in first:
+        slopes = np.linalg.norm(weight, axis=1)
+        assert 2.999 < slopes.min() < 3.1 < 3.9 < slopes.max() < 4.001
+    # Encoders that are equal would make every gate idle.
+    assert all(np.any(one != other) for one, other in itertools.combinations(first, 2))
+    assert network.dropout == 0
+
+
+@pytest.mark.parametrize("widths", [(5,), (5, 4), (5, 5, 4)])
+def test_gates_need_layers_of_equal_width(widths):
+    with pytest.raises(ValueError, match=r"two or more hidden layers of equal width, got \(5,"):
+        ModifiedMLP(2, widths, activation_named("tanh"), key=jax.random.key(0))
+
+
+@pytest.mark.parametrize("widths", [(5, 5), (5, 5, 5)])
+def test_select_keeps_units_of_a_modified_network(widths):
+    network = random_parameters(0, widths=widths, kind="modified").network
+    points = GENERATOR.uniform(-1, 1, (20, 2))
+    expected = forward(network, points)
+    once = network.select(np.array([4, 0, 3]))
+    twice = once.select(np.array([2, 0]))
+    for selected, kept in ((once, [4, 0, 3]), (twice, [3, 4])):
+        assert selected.width == len(kept)
+        features = jax.jit(jax.vmap(selected.features))(jnp.asarray(points))
+        np.testing.assert_allclose(features, expected[:, kept], rtol=1e-12)
 
 
 def test_select_keeps_units_of_the_last_layer():
@@ -369,20 +420,54 @@ def test_axis_units_match_a_loop_over_units(dtype):
         (RandomFourier(7), RandomFourierFeatures, 14),
         (Periodic(5, 4), PeriodicEmbedding, 3 * 4 + 3),
         (AxisUnits(11), AxisEmbedding, 11),
+        (Circles((0, 2)), CircleEmbedding, 5),
+        (Circles((1,), 6), CircleEmbedding, 12),
     ],
 )
 def test_options_build_their_embedding(options, kind, num_outputs):
     made = draw(lambda key: options.build(3, activation_named("tanh"), key=key, dtype="float32"))
     assert isinstance(made, kind)
     assert made.num_outputs == num_outputs
-    assert {leaf.dtype.name for leaf in jax.tree.leaves(made)} == {"float32"}
+    assert {leaf.dtype.name for leaf in jax.tree.leaves(made)} <= {"float32"}
+    x = jax.ShapeDtypeStruct((3,), "float32")
+    assert jax.eval_shape(made, x).shape == (num_outputs,)
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_random_waves_of_circles_match_numpy_and_are_periodic(dtype):
+    options = Circles((1,), 5, 2.0)
+    tanh = activation_named("tanh")
+    embedding = draw(lambda key: options.build(2, tanh, key=key, dtype=dtype))
+    x = GENERATOR.uniform(-1, 1, 2).astype(dtype)
+    circles = np.array([x[0], np.cos(np.pi * x[1]), np.sin(np.pi * x[1])])
+    phase = np.asarray(embedding.waves.frequencies) @ circles
+    expected = np.concatenate([np.cos(phase), np.sin(phase)])
+    for shift in (0, 2):
+        actual = eqx.filter_jit(embedding)(jnp.asarray(x + np.array([0, shift], dtype)))
+        assert actual.dtype == dtype
+        np.testing.assert_allclose(actual, expected, atol=100 * TOLERANCES[dtype])
+
+
+def test_random_waves_of_circles_have_their_scale():
+    options, tanh = Circles((1, 2), 500, 3.0), activation_named("tanh")
+    embedding = draw(lambda key: options.build(3, tanh, key=key, dtype="float64"))
+    frequencies = embedding.waves.frequencies
+    assert frequencies.shape == (500, 5)
+    assert stats.kstest(np.ravel(frequencies) / 3, "norm").pvalue > 1e-4
+
+
+def test_a_negative_number_of_waves_is_refused():
+    with pytest.raises(ValueError, match="frequencies must be at least 0, got -1; 0 leaves"):
+        Circles((1,), -1)
 
 
 def test_only_random_fourier_frequencies_are_fixed():
     fourier = draw(lambda key: RandomFourierFeatures(2, 4, key=key))
     periodic = draw(lambda key: PeriodicEmbedding(2, 4, 3, key=key))
     axes = draw(lambda key: AxisEmbedding(2, 9, activation_named("tanh"), key=key))
-    for embedding, moves in ((fourier, False), (periodic, True), (axes, True)):
+    circles = CircleEmbedding((0, 1), 2, draw(lambda key: RandomFourierFeatures(4, 3, key=key)))
+    embeddings = ((fourier, False), (periodic, True), (axes, True), (circles, False))
+    for embedding, moves in embeddings:
         parameters = random_parameters(0, embedding=embedding, bias=True)
         assert parameters.network.weights[0].shape == (6, embedding.num_outputs)
         spec = trainable(parameters)

@@ -21,14 +21,17 @@ from pann.network import (
     RePU,
     activation_named,
 )
+from pann.network.activation_derivatives import derivatives
 from pann.network.taylor import (
     check_orders,
-    derivatives,
     feature_derivatives,
     lower_set,
     partitions,
     smoothness,
+    splits,
 )
+
+CIRCLES = ("circles", "circles and waves")
 
 
 @pytest.fixture(autouse=True)
@@ -69,8 +72,10 @@ def all_orders(dimension, highest=4):
     return tuple(order for order in every if sum(order) <= highest)
 
 
-def make_network(dimension=2, activation="tanh", embedding=None, dtype="float64", seed=0):
-    """Two layers of units: an embedding counts as one."""
+def make_network(
+    dimension=2, activation="tanh", embedding=None, dtype="float64", seed=0, kind="mlp"
+):
+    """Two layers of units, or two gates: an embedding counts as one."""
     generator = np.random.default_rng(100 + seed)
     normal = lambda *shape: jnp.asarray(generator.normal(size=shape) / 2, dtype)
     activation = activation_named(activation)
@@ -82,12 +87,20 @@ def make_network(dimension=2, activation="tanh", embedding=None, dtype="float64"
         "fourier": build(RandomFourierFeatures, frequencies=normal(2, dimension)),
         "axes": build(AxisEmbedding, slopes=normal(5), centers=normal(5), **axes),
         "circles": CircleEmbedding((dimension - 1,), dimension),
+        "circles and waves": CircleEmbedding(
+            (dimension - 1,),
+            dimension,
+            build(RandomFourierFeatures, frequencies=normal(2, dimension + 1)),
+        ),
         "periodic": build(
             PeriodicEmbedding, frequencies=normal(dimension, 2), rectified=False, **waves
         ),
     }
     options = {"dimension": dimension, "dtype": dtype, "embedding": embeddings[embedding]}
-    network = random_parameters(seed, widths=(3,) if embedding else (5, 3), **options).network
+    widths = (3,) if embedding else (5, 3)
+    if kind == "modified":
+        widths = (3, 3) if embedding else (3, 3, 3)
+    network = random_parameters(seed, widths=widths, kind=kind, **options).network
     return replace(network, activation=activation)
 
 
@@ -143,6 +156,13 @@ def test_there_are_as_many_terms_as_partitions_of_a_set(order, bell):
         assert tuple(np.sum(blocks, axis=0)) == order
 
 
+def test_terms_of_the_rule_of_leibniz():
+    assert set(splits((2,))) == {(1, (0,), (2,)), (2, (1,), (1,)), (1, (2,), (0,))}
+    assert sum(count for count, _, _ in splits((2, 1, 3))) == 2**6
+    for _, part, rest in splits((2, 1, 3)):
+        assert tuple(np.add(part, rest)) == (2, 1, 3)
+
+
 # ---- Activations ----
 
 
@@ -182,12 +202,52 @@ def test_smoothness_counts_derivatives():
 @pytest.mark.parametrize("dimension", [1, 2, 3])
 @pytest.mark.parametrize(
     "activation, embedding",
-    [("tanh", name) for name in (None, "fourier", "periodic", "axes", "circles")]
+    [("tanh", name) for name in (None, "fourier", "periodic", "axes", *CIRCLES)]
     + [("sin", None), (RePU(4), None)],
 )
 def test_every_derivative_up_to_the_fourth_equals_a_nested_one(activation, embedding, dimension):
     network = make_network(dimension, activation, embedding)
     compare(network, make_points(dimension), all_orders(dimension))
+
+
+@pytest.mark.parametrize(
+    "activation, embedding, dimension",
+    [
+        ("tanh", None, 1),
+        ("tanh", None, 2),
+        ("tanh", None, 3),
+        ("sin", "fourier", 2),
+        (RePU(4), None, 2),
+        ("tanh", "circles", 2),
+        ("tanh", "circles and waves", 1),
+        ("tanh", "circles and waves", 2),
+    ],
+)
+def test_every_derivative_of_a_modified_network_too(activation, embedding, dimension):
+    network = make_network(dimension, activation, embedding, kind="modified")
+    compare(network, make_points(dimension), all_orders(dimension))
+
+
+def test_a_modified_network_without_some_of_its_units():
+    network = make_network(kind="modified").select(np.array([2, 0]))
+    compare(network, make_points(), ((0, 0), (1, 0), (1, 2), (4, 0)))
+
+
+@pytest.mark.parametrize(
+    "backend, products",
+    [
+        # Encoders and first layer map the points and a unit vector; the gates, four derivatives.
+        ("cpu", [*[(10, 3), (1, 3)] * 3, *[(10, 3)] * 8]),
+        ("gpu", [*[(10, 3), (1, 3)] * 3, *[(40, 3)] * 2]),
+    ],
+)
+def test_just_the_rows_needed_are_multiplied_in_gates(backend, products, monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    network, x = make_network(kind="modified"), make_points(num_points=10)
+    compare(network, x, ((3, 0),))
+    jaxpr = jax.make_jaxpr(lambda x: feature_derivatives(network, x, ((3, 0),)))(x)
+    multiplied = [step for step in jaxpr.eqns if step.primitive.name == "dot_general"]
+    assert [step.outvars[0].aval.shape for step in multiplied] == products
 
 
 @pytest.mark.parametrize(
@@ -215,6 +275,12 @@ def test_a_network_of_the_user_is_differentiated_too():
 def test_single_precision(activation, embedding, highest):
     network = make_network(2, activation, embedding, dtype="float32")
     compare(network, make_points(dtype="float32"), all_orders(2, highest), tolerance=1e-4)
+
+
+@pytest.mark.parametrize("embedding", [None, "circles and waves"])
+def test_single_precision_of_modified_networks(embedding):
+    network = make_network(2, "tanh", embedding, dtype="float32", kind="modified")
+    compare(network, make_points(dtype="float32"), all_orders(2, 4), tolerance=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -265,9 +331,13 @@ def residual(method, network, x):
     return u[0, 1] + u[0, 0] * u[1, 0] + u[3, 0] * u[1, 1] + u[1, 2]
 
 
-@pytest.mark.parametrize("embedding", [None, "fourier", "periodic", "axes", "circles"])
-def test_gradients_in_the_parameters_equal_those_through_nested_differentiation(embedding):
-    network, x = make_network(2, "tanh", embedding), make_points()
+@pytest.mark.parametrize(
+    "kind, embedding",
+    [("mlp", name) for name in (None, "fourier", "periodic", "axes", "circles")]
+    + [("modified", None), ("modified", "circles and waves")],
+)
+def test_gradients_in_the_parameters_equal_those_through_nested_differentiation(kind, embedding):
+    network, x = make_network(2, "tanh", embedding, kind=kind), make_points()
     loss = lambda method, network: jnp.sum(residual(method, network, x) ** 2)
     gradients = eqx.filter_jit(
         lambda network: [
@@ -281,6 +351,8 @@ def test_gradients_in_the_parameters_equal_those_through_nested_differentiation(
         agree(actual, wanted)
     if embedding == "fourier":
         np.testing.assert_array_equal(gradients[0].embedding.frequencies, 0)
+    if embedding == "circles and waves":
+        np.testing.assert_array_equal(gradients[0].embedding.waves.frequencies, 0)
 
 
 def test_forward_and_reverse_jacobians_agree():
@@ -350,6 +422,11 @@ def test_just_the_rows_needed_are_multiplied(backend, products, monkeypatch):
 def test_more_derivatives_than_the_activation_has_are_refused(activation, order, message):
     with pytest.raises(ValueError, match=message):
         feature_derivatives(make_network(2, activation), make_points(), ((0, 0), order))
+
+
+def test_gates_do_not_raise_the_smoothness_of_the_activation():
+    with pytest.raises(ValueError, match=r"\(2, 1\) is of order 3, .* RePU\(power=2\)"):
+        feature_derivatives(make_network(2, "repu", kind="modified"), make_points(), ((2, 1),))
 
 
 def test_the_embedding_bounds_the_derivatives_too():

@@ -27,7 +27,12 @@ from oracles import (
 
 import pann.training
 from pann.model import PANN
-from pann.network import AxisEmbedding, RandomFourierFeatures, activation_named
+from pann.network import (
+    AxisEmbedding,
+    CircleEmbedding,
+    RandomFourierFeatures,
+    activation_named,
+)
 from pann.training import (
     LBFGS,
     PAPER,
@@ -327,6 +332,27 @@ def test_a_negative_threshold_is_refused():
         Prune(-0.5)
 
 
+# ---- Modified networks ----
+
+
+@pytest.mark.parametrize(
+    "stage", [Adam(30), LBFGS(5), GaussNewton(3)], ids=lambda stage: type(stage).__name__
+)
+def test_stages_move_every_layer_of_a_modified_network_downhill(rows, stage):
+    trials = start(widths=(4, 4), kind="modified")
+    trained, _ = stage.run(make_task(rows), trials)
+    for index in range(2):
+        before, after = trial(trials, index), trial(trained, index)
+        misfits = [
+            np.linalg.norm(rows.weights[:, None] * (output(p, rows.x, rows.table) - rows.target))
+            for p in (before, after)
+        ]
+        assert misfits[1] < 0.99 * misfits[0]
+        moved = jax.tree.map(lambda old, new: np.any(old != new), before.network, after.network)
+        assert len(jax.tree.leaves(moved)) == 8
+        assert all(jax.tree.leaves(moved))
+
+
 # ---- Place ----
 
 
@@ -393,10 +419,16 @@ def test_place_moves_axis_units_within_their_axis(rows):
 
 def test_place_leaves_waves_and_absent_networks_alone(rows):
     waves = build(RandomFourierFeatures, frequencies=jnp.ones((4, 2)))
-    for trials in (start(embedding=waves), start(widths=())):
+    circles = CircleEmbedding((1,), 2)
+    for trials in (start(embedding=waves), start(embedding=circles), start(widths=())):
         placed, outcome = Place().run(make_task(rows), trials)
         assert placed is trials
         assert "no network" in outcome.notes[0] or "waves" in outcome.notes[0]
+
+
+def test_place_refuses_modified_networks(rows):
+    with pytest.raises(ValueError, match="plain networks, got a modified one; leave Place out"):
+        Place().run(make_task(rows), start(widths=(4, 4), kind="modified"))
 
 
 def test_default_slopes_reach_what_the_points_resolve():

@@ -1,6 +1,7 @@
 """The shape of a model before it has parameters: layers, activation, embedding, precision."""
 
 import dataclasses
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -8,14 +9,26 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from pann.model import Parameters, initial_parameters, trainable
-from pann.network import MLP, Activation, EmbeddingOptions, Initialization
+from pann.network import (
+    MLP,
+    Activation,
+    EmbeddingOptions,
+    Initialization,
+    ModifiedMLP,
+    Network,
+    check_gated_widths,
+)
 
 PRECISIONS = ("float64", "float32")
+KINDS = ("mlp", "modified")
 
 
 @dataclasses.dataclass(frozen=True)
 class Architecture:
-    """What makes the parameters of a trial from a key; no widths, no network."""
+    """What makes the parameters of a trial from a key; no widths, no network.
+
+    `kind` is "mlp" for a plain network, or "modified" for a `ModifiedMLP`.
+    """
 
     widths: tuple[int, ...]
     activation: Activation
@@ -24,6 +37,7 @@ class Architecture:
     initialization: Initialization | None
     bias: bool
     precision: str
+    kind: str = "mlp"
 
     def __post_init__(self) -> None:
         if not 0 <= self.dropout < 1:
@@ -32,6 +46,15 @@ class Architecture:
             raise ValueError(
                 f"precision must be one of {', '.join(PRECISIONS)}, got '{self.precision}'"
             )
+        if self.kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}, got '{self.kind}'")
+        if self.kind == "modified":
+            if self.dropout:
+                raise ValueError(
+                    f"a modified network has no dropout, got {self.dropout}; use 0, or kind='mlp'"
+                )
+            if self.widths:
+                check_gated_widths(self.widths)
 
     def start(
         self, dimension: int, num_terms: int, num_outputs: int, *, key: PRNGKeyArray
@@ -40,23 +63,28 @@ class Architecture:
         network_key, embedding_key, a_key = jax.random.split(key, 3)
         network = None
         if self.widths:
-            embedding = None
-            if self.embedding is not None:
-                embedding = self.embedding.build(
-                    dimension, self.activation, key=embedding_key, dtype=self.precision
-                )
-            network = MLP(
-                dimension,
-                self.widths,
-                self.activation,
-                key=network_key,
-                initialization=self.initialization,
-                embedding=embedding,
-                dropout=self.dropout,
-                dtype=self.precision,
-            )
+            network = self._network(dimension, network_key, embedding_key)
         return initial_parameters(
             network, num_terms, num_outputs, bias=self.bias, key=a_key, dtype=self.precision
+        )
+
+    def _network(
+        self, dimension: int, network_key: PRNGKeyArray, embedding_key: PRNGKeyArray
+    ) -> Network:
+        embedding = None
+        if self.embedding is not None:
+            embedding = self.embedding.build(
+                dimension, self.activation, key=embedding_key, dtype=self.precision
+            )
+        make = ModifiedMLP if self.kind == "modified" else partial(MLP, dropout=self.dropout)
+        return make(
+            dimension,
+            self.widths,
+            self.activation,
+            key=network_key,
+            initialization=self.initialization,
+            embedding=embedding,
+            dtype=self.precision,
         )
 
     def num_network_parameters(self, dimension: int, num_outputs: int) -> int:

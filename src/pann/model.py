@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from pann.basis import Basis
 from pann.domain import Box
-from pann.network import MLP, RandomFourierFeatures
+from pann.network import Network, RandomFourierFeatures
 from pann.points import from_array
 
 BLOCK = 8192  # points predicted at a time
@@ -33,7 +33,7 @@ class Parameters(eqx.Module):
     the weights of the terms of its loss where they are not fixed.
     """
 
-    network: MLP | None
+    network: Network | None
     a: Float[Array, "*trials width outputs"]
     b: Float[Array, "*trials terms outputs"]
     bias: Float[Array, "*trials outputs"] | None
@@ -85,7 +85,7 @@ class Parameters(eqx.Module):
 
 
 def initial_parameters(
-    network: MLP | None,
+    network: Network | None,
     num_terms: int,
     num_outputs: int,
     *,

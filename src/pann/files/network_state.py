@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias, TypeVar
 
 import equinox as eqx
+import jax
 import numpy as np
 from jaxtyping import Array
 
@@ -17,6 +18,7 @@ from pann.files.checks import (
     check_object,
     look_up,
     shown,
+    told,
 )
 from pann.network import (
     MLP,
@@ -24,9 +26,12 @@ from pann.network import (
     AxisEmbedding,
     CircleEmbedding,
     Embedding,
+    ModifiedMLP,
+    Network,
     PeriodicEmbedding,
     RandomFourierFeatures,
     RePU,
+    check_gated_widths,
 )
 from pann.network.activations import ACTIVATIONS
 
@@ -53,7 +58,11 @@ _EMBEDDING_KEYS = {
 }
 
 
-def network_state(network: MLP) -> tuple[Header, dict[str, np.ndarray]]:
+_NETWORK_KEYS = ("widths", "activation", "dropout", "embedding")
+_MODIFIED_KEYS = (*_NETWORK_KEYS, "kind", "kept")
+
+
+def network_state(network: Network) -> tuple[Header, dict[str, np.ndarray]]:
     """Everything that makes the network."""
     embedding, arrays = _embedding_state(network.embedding)
     for layer, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
@@ -64,12 +73,20 @@ def network_state(network: MLP) -> tuple[Header, dict[str, np.ndarray]]:
         "dropout": float(network.dropout),
         "embedding": embedding,
     }
+    if isinstance(network, ModifiedMLP):
+        encoders = zip(network.encoder_weights, network.encoder_biases, strict=True)
+        for encoder, (weight, bias) in enumerate(encoders):
+            arrays[f"encoder_weights_{encoder}"] = np.asarray(weight)
+            arrays[f"encoder_biases_{encoder}"] = np.asarray(bias)
+        header["kind"] = "modified"
+        header["kept"] = None if network.kept is None else np.asarray(network.kept).tolist()
     return header, arrays
 
 
 def network_shapes(state: Any, dimension: int) -> Shapes:
     """The arrays of the network, each of the shape that chains it to the ones before."""
-    check_object(state, "the network", ("widths", "activation", "dropout", "embedding"))
+    modified = isinstance(state, dict) and "kind" in state
+    check_object(state, "the network", _MODIFIED_KEYS if modified else _NETWORK_KEYS)
     widths = check_list(state["widths"], "the list of widths")
     if not widths:
         raise FileError("the network has no layers; where there is no network, write null")
@@ -78,23 +95,60 @@ def network_shapes(state: Any, dimension: int) -> Shapes:
     inputs, shapes = _embedding_shapes(state["embedding"], dimension)
     for layer, (before, width) in enumerate(zip([inputs, *widths[:-1]], widths, strict=True)):
         shapes |= {f"weights_{layer}": (width, before), f"biases_{layer}": (width,)}
+    if modified:
+        _check_gates(state)
+        for encoder in range(2):
+            shapes[f"encoder_weights_{encoder}"] = (widths[0], inputs)
+            shapes[f"encoder_biases_{encoder}"] = (widths[0],)
     return shapes
 
 
-def network_from_state(state: Header, arrays: Mapping[str, Array]) -> MLP:
+def _check_gates(state: Header) -> None:
+    """All layers as wide as the first one, the last before its units were selected."""
+    look_up(state["kind"], "the kind of the network", {"modified": ModifiedMLP})
+    widths, kept = list(state["widths"]), state["kept"]
+    if kept is not None:
+        for unit in check_list(kept, "the list of kept units"):
+            check_integer(unit, "a kept unit", 0, widths[0] - 1)
+        if len(set(kept)) < len(kept) or len(kept) != widths[-1]:
+            raise FileError(f"the last layer has {widths[-1]} units, and each must be kept once")
+        widths[-1] = widths[0]
+    try:
+        check_gated_widths(widths)
+    except ValueError as error:
+        raise FileError(told(error)) from error
+
+
+def network_from_state(state: Header, arrays: Mapping[str, Array]) -> Network:
     """The network of a header and arrays that have the shapes of `network_shapes`."""
     dropout = check_number(state["dropout"], "the dropout")
     if not 0 <= dropout < 1:
         raise FileError(f"the dropout must be a rate in [0, 1), but is {dropout}")
     layers = range(len(state["widths"]))
+    fields: dict[str, Any] = {
+        "embedding": _embedding_from_state(state["embedding"], arrays),
+        "weights": [arrays[f"weights_{layer}"] for layer in layers],
+        "biases": [arrays[f"biases_{layer}"] for layer in layers],
+        "activation": _activation_from_state(state["activation"]),
+    }
+    if "kind" not in state:
+        return _module(MLP, **fields, dropout=dropout)
+    if dropout != 0:
+        raise FileError(f"the dropout of a modified network must be 0, but is {dropout}")
     return _module(
-        MLP,
-        embedding=_embedding_from_state(state["embedding"], arrays),
-        weights=[arrays[f"weights_{layer}"] for layer in layers],
-        biases=[arrays[f"biases_{layer}"] for layer in layers],
-        activation=_activation_from_state(state["activation"]),
-        dropout=dropout,
+        ModifiedMLP,
+        **fields,
+        encoder_weights=[arrays[f"encoder_weights_{encoder}"] for encoder in range(2)],
+        encoder_biases=[arrays[f"encoder_biases_{encoder}"] for encoder in range(2)],
+        kept=_kept_units(state["kept"]),
     )
+
+
+def _kept_units(kept: list[int] | None) -> Array | None:
+    if kept is None:
+        return None
+    with jax.enable_x64(True):
+        return jax.device_put(np.array(kept))
 
 
 # ---- Activations ----
@@ -146,6 +200,9 @@ def _embedding_state(
     elif isinstance(embedding, CircleEmbedding):
         state["num_inputs"] = int(embedding.num_inputs)
         state["axes"] = [int(axis) for axis in embedding.axes]
+        if embedding.waves is not None:
+            state["num_frequencies"] = embedding.waves.frequencies.shape[0]
+            return state, {f"{_PREFIX}frequencies": np.asarray(embedding.waves.frequencies)}
     else:
         state["num_units"] = embedding.num_outputs
         state["num_inputs"] = int(embedding.num_inputs)
@@ -165,6 +222,8 @@ def _embedding_shapes(state: Any, dimension: int) -> tuple[int, Shapes]:
         return dimension, {}
     name = state.get("name") if isinstance(state, dict) else None
     keys = look_up(name, "the name of an embedding", _EMBEDDING_KEYS)
+    if name == "circles" and "num_frequencies" in state:
+        keys = (*keys, "num_frequencies")
     check_object(state, "the embedding", keys)
     counts = {
         key: check_integer(state[key], f"'{key}' of the embedding", 1, MAX_SIZE)
@@ -186,7 +245,11 @@ def _embedding_shapes(state: Any, dimension: int) -> tuple[int, Shapes]:
             f"the embedding has {counts['num_inputs']} inputs, but the domain {dimension} axes"
         )
     if name == "circles":
-        return dimension + len(_circle_axes(state["axes"], dimension)), {}
+        num_circles = dimension + len(_circle_axes(state["axes"], dimension))
+        if "num_frequencies" not in counts:
+            return num_circles, {}
+        frequencies = counts["num_frequencies"]
+        return 2 * frequencies, {f"{_PREFIX}frequencies": (frequencies, num_circles)}
     units = (counts["num_units"],)
     return counts["num_units"], {f"{_PREFIX}slopes": units, f"{_PREFIX}centers": units}
 
@@ -212,6 +275,10 @@ def _embedding_from_state(state: Header | None, arrays: Mapping[str, Array]) -> 
     if state["name"] == "circles":
         fields["num_inputs"] = state["num_inputs"]
         fields["axes"] = _circle_axes(state["axes"], state["num_inputs"])
+        fields["waves"] = None
+        if "num_frequencies" in state:
+            frequencies = fields.pop("frequencies")
+            fields["waves"] = _module(RandomFourierFeatures, frequencies=frequencies)
     if state["name"] == "axis_units":
         fields["num_inputs"] = state["num_inputs"]
         fields["activation"] = _activation_from_state(state["activation"])

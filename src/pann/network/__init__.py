@@ -15,6 +15,7 @@ from pann.network.embeddings import (
 )
 from pann.network.initialization import Complementary, Glorot, Initialization, draw_slopes
 from pann.network.mlp import MLP
+from pann.network.modified_mlp import ModifiedMLP, Network, check_gated_widths
 
 __all__ = [
     "MLP",
@@ -28,11 +29,14 @@ __all__ = [
     "EmbeddingOptions",
     "Glorot",
     "Initialization",
+    "ModifiedMLP",
+    "Network",
     "Periodic",
     "PeriodicEmbedding",
     "RandomFourier",
     "RandomFourierFeatures",
     "RePU",
     "activation_named",
+    "check_gated_widths",
     "draw_slopes",
 ]

@@ -131,10 +131,14 @@ class AxisEmbedding(eqx.Module):
 
 
 class CircleEmbedding(eqx.Module):
-    """cos(pi x_i) and sin(pi x_i) instead of x_i along periodic axes: period 2 in each, exactly."""
+    """cos(pi x_i) and sin(pi x_i) instead of x_i along periodic axes: period 2 in each, exactly.
+
+    `waves`, where there are any, take all of these together and are periodic as well.
+    """
 
     axes: tuple[int, ...] = eqx.field(static=True)
     num_inputs: int = eqx.field(static=True)
+    waves: RandomFourierFeatures | None = None
 
     @property
     def others(self) -> tuple[int, ...]:
@@ -143,12 +147,15 @@ class CircleEmbedding(eqx.Module):
 
     @property
     def num_outputs(self) -> int:
+        if self.waves is not None:
+            return self.waves.num_outputs
         return self.num_inputs + len(self.axes)
 
     def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
         phase = jnp.pi * x[jnp.asarray(self.axes)]
         kept = x[jnp.asarray(self.others, int)]
-        return jnp.concatenate([kept, jnp.cos(phase), jnp.sin(phase)])
+        circles = jnp.concatenate([kept, jnp.cos(phase), jnp.sin(phase)])
+        return circles if self.waves is None else self.waves(circles)
 
 
 Embedding = RandomFourierFeatures | PeriodicEmbedding | AxisEmbedding | CircleEmbedding
@@ -218,11 +225,28 @@ class AxisUnits(EmbeddingOptions):
 
 @dataclasses.dataclass(frozen=True)
 class Circles(EmbeddingOptions):
-    """`CircleEmbedding` along these axes, the periodic ones."""
+    """`CircleEmbedding` along these axes, the periodic ones.
+
+    With `frequencies` above 0, as many `RandomFourierFeatures` of this scale follow.
+    """
 
     axes: tuple[int, ...]
+    frequencies: int = 0
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.frequencies < 0:
+            raise ValueError(
+                f"frequencies must be at least 0, got {self.frequencies}; 0 leaves the waves out"
+            )
 
     def build(
         self, num_inputs: int, activation: Activation, *, key: PRNGKeyArray, dtype: str
     ) -> Embedding:
-        return CircleEmbedding(self.axes, num_inputs)
+        if self.frequencies == 0:
+            return CircleEmbedding(self.axes, num_inputs)
+        num_circles = num_inputs + len(self.axes)
+        waves = RandomFourierFeatures(
+            num_circles, self.frequencies, self.scale, key=key, dtype=dtype
+        )
+        return CircleEmbedding(self.axes, num_inputs, waves)

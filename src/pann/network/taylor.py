@@ -6,6 +6,10 @@ by Faa di Bruno's formula, as in
 
     (f o z)_xx = f'(z) z_xx + f''(z) z_x^2,    (f o z)_xy = f'(z) z_xy + f''(z) z_x z_y,
 
+and the product of a gate by Leibniz' rule,
+
+    (z w)_xy = z w_xy + z_x w_y + z_y w_x + z_xy w,
+
 so a derivative needs those below it and no others: u_t and u_xxx take five arrays with u itself.
 Mixed derivatives are propagated as themselves: by polarization from directional ones, u_xxyy would
 take 17 arrays instead of 9, and lose digits.
@@ -23,7 +27,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pann.network.activations import Activation, ReLU, RePU, Sin, Tanh
+from pann.network.activation_derivatives import derivatives, directional
+from pann.network.activations import Activation, ReLU, Sin
 from pann.network.embeddings import (
     AxisEmbedding,
     CircleEmbedding,
@@ -32,6 +37,7 @@ from pann.network.embeddings import (
     RandomFourierFeatures,
 )
 from pann.network.mlp import MLP
+from pann.network.modified_mlp import ModifiedMLP, Network
 
 Order = tuple[int, ...]
 # A derivative that is absent is zero; one that is the same at all points has a single row.
@@ -47,16 +53,22 @@ class HasFeatures(Protocol):
 
 
 def feature_derivatives(
-    network: MLP | HasFeatures, x: Float[Array, "points d"], orders: tuple[Order, ...]
+    network: Network | HasFeatures, x: Float[Array, "points d"], orders: tuple[Order, ...]
 ) -> dict[Order, Float[Array, "points width"]]:
     """D^order psi(x_i) for each order, a multi-index over the inputs: (0, 2) is d^2/dy^2."""
     check_orders(network, x.shape[1], orders)
-    if not isinstance(network, MLP):
+    if not isinstance(network, Network):
         return _nested(network.features, x, orders)
     if not orders:
         return {}
     needed = lower_set(orders)
-    jet = _embed(network.embedding, x, needed)
+    inputs = _embed(network.embedding, x, needed)
+    if isinstance(network, ModifiedMLP):
+        return _gated_layers(network, inputs, needed, orders)
+    return _layers(network, inputs, needed, orders)
+
+
+def _layers(network: MLP, jet: Jet, needed: tuple[Order, ...], orders: tuple[Order, ...]) -> Jet:
     last = len(network.weights) - 1
     for layer, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
         wanted = needed if layer < last else orders
@@ -64,12 +76,36 @@ def feature_derivatives(
     return jet
 
 
+def _gated_layers(
+    network: ModifiedMLP, inputs: Jet, needed: tuple[Order, ...], orders: tuple[Order, ...]
+) -> Jet:
+    def units(
+        weight: Float[Array, "outputs inputs"], bias: Float[Array, " outputs"], z: Jet
+    ) -> Jet:
+        return _activate(network.activation, _linear(weight, bias, z), needed)
+
+    encoders = zip(network.encoder_weights, network.encoder_biases, strict=True)
+    u, v = (units(weight, bias, inputs) for weight, bias in encoders)
+    step = {order: v[order] - u[order] for order in needed}
+    hidden = units(network.weights[0], network.biases[0], inputs)
+    for weight, bias in zip(network.weights[1:-1], network.biases[1:-1], strict=True):
+        product = _multiply(units(weight, bias, hidden), step, needed)
+        hidden = {order: u[order] + product[order] for order in needed}
+    if network.kept is not None:
+        u, step = ({order: z[:, network.kept] for order, z in jet.items()} for jet in (u, step))
+    gate = units(network.weights[-1], network.biases[-1], hidden)
+    product = _multiply(gate, step, orders)
+    return {order: u[order] + product[order] for order in orders}
+
+
 def smoothness(activation: Activation) -> int | None:
     """How many derivatives the activation has: ReLU 1, RePU(p) p; None if there is no end."""
     return None if math.isinf(activation.smoothness) else int(activation.smoothness)
 
 
-def check_orders(network: MLP | HasFeatures, num_inputs: int, orders: tuple[Order, ...]) -> None:
+def check_orders(
+    network: Network | HasFeatures, num_inputs: int, orders: tuple[Order, ...]
+) -> None:
     """Refuse what is no derivative, or more than the activation has."""
     for order in orders:
         if len(order) != num_inputs or min(order) < 0:
@@ -77,7 +113,7 @@ def check_orders(network: MLP | HasFeatures, num_inputs: int, orders: tuple[Orde
                 f"{order} is no derivative of a function of {num_inputs} inputs; "
                 f"give {num_inputs} numbers from 0, such as {(2,) + (0,) * (num_inputs - 1)}"
             )
-    if not isinstance(network, MLP) or not orders:
+    if not isinstance(network, Network) or not orders:
         return
     highest = max(orders, key=sum)
     for name, limit, cure in _limits(network):
@@ -88,7 +124,7 @@ def check_orders(network: MLP | HasFeatures, num_inputs: int, orders: tuple[Orde
             )
 
 
-def _limits(network: MLP) -> Iterator[tuple[str, int | None, str]]:
+def _limits(network: Network) -> Iterator[tuple[str, int | None, str]]:
     """What bounds the order of a derivative: its name, the bound, and what to use instead."""
     cure = "the activation tanh or sin, or RePU of a higher power"
     yield f"the activation {network.activation}", smoothness(network.activation), cure
@@ -130,64 +166,21 @@ def _set_partitions(items: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], .
             yield (*rest[:k], first + block, *rest[k + 1 :])
 
 
+@functools.cache
+def splits(order: Order) -> tuple[tuple[int, Order, Order], ...]:
+    """The terms of Leibniz' rule: (2, (1,), (1,)) stands for 2 f_x g_x."""
+    return tuple(
+        (
+            math.prod(map(math.comb, order, part)),
+            part,
+            tuple(n - k for n, k in zip(order, part, strict=True)),
+        )
+        for part in lower_set([order])
+    )
+
+
 def _unit(axis: int, num_inputs: int) -> Order:
     return tuple(int(k == axis) for k in range(num_inputs))
-
-
-# ---- Activations ----
-
-
-def derivatives(
-    activation: Activation, z: Float[Array, "*shape"], order: int
-) -> list[Float[Array, "*shape"]]:
-    """[f(z), f'(z), ..., f^(order)(z)]; nested differentiation for a user's activation."""
-    match activation:
-        case Tanh():
-            return _tanh(z, order)
-        case Sin():
-            return _sin(z, order)
-        case ReLU():
-            return _power(1, z, order)
-        case RePU(power):
-            return _power(power, z, order)
-    functions: list[Callable[[Array], Array]] = [activation]
-    for _ in range(order):
-        functions.append(_derivative(functions[-1], jnp.ones_like(z)))
-    return [function(z) for function in functions]
-
-
-def _tanh(z: Float[Array, "*shape"], order: int) -> list[Float[Array, "*shape"]]:
-    """f^(k) = (1 - t^2) q_k(t) with t = tanh z, q_1 = 1, q_{k+1} = (1 - t^2) q_k' - 2 t q_k."""
-    t = jnp.tanh(z)
-    slope = 1 - t * t
-    values = [t]
-    q = np.polynomial.Polynomial([1])
-    for _ in range(order):
-        # Each q is even or odd: Horner's rule in t^2.
-        odd = (len(q) + 1) % 2
-        value: Array | float = float(q.coef[-1])
-        for coefficient in q.coef[-3::-2]:
-            value = value * (t * t) + float(coefficient)
-        values.append(slope * (value * t if odd else value))
-        q = np.polynomial.Polynomial([1, 0, -1]) * q.deriv() - np.polynomial.Polynomial([0, 2]) * q
-    return values
-
-
-def _sin(z: Float[Array, "*shape"], order: int) -> list[Float[Array, "*shape"]]:
-    sine = jnp.sin(z)
-    if order == 0:
-        return [sine]
-    cosine = jnp.cos(z)
-    return [(sine, cosine, -sine, -cosine)[k % 4] for k in range(order + 1)]
-
-
-def _power(power: int, z: Float[Array, "*shape"], order: int) -> list[Float[Array, "*shape"]]:
-    """Derivatives of max(0, z)^power; the last one jumps at 0, where it takes the mean, as JAX."""
-    positive = jnp.maximum(z, 0)
-    values = [math.perm(power, k) * positive ** (power - k) for k in range(min(power, order + 1))]
-    if order >= power:
-        values.append(math.factorial(power) * (jnp.sign(z) + 1) / 2)
-    return values
 
 
 # ---- Jets ----
@@ -216,6 +209,20 @@ def _compose(f: list[Float[Array, "points width"]], z: Jet, wanted: tuple[Order,
                 products[len(blocks)].append(product if count == 1 else count * product)
         if products:
             terms = [f[m] * functools.reduce(jnp.add, same) for m, same in products.items()]
+            jet[order] = functools.reduce(jnp.add, terms)
+    return jet
+
+
+def _multiply(f: Jet, g: Jet, wanted: tuple[Order, ...]) -> Jet:
+    """Leibniz' rule for f g, unit by unit."""
+    jet: Jet = {}
+    for order in wanted:
+        terms = [
+            f[part] * g[rest] if count == 1 else count * (f[part] * g[rest])
+            for count, part, rest in splits(order)
+            if part in f and rest in g
+        ]
+        if terms:
             jet[order] = functools.reduce(jnp.add, terms)
     return jet
 
@@ -269,7 +276,7 @@ def _embed(
         case None:
             return jet
         case RandomFourierFeatures():
-            return _waves(_linear(jax.lax.stop_gradient(embedding.frequencies), 0.0, jet), needed)
+            return _random(embedding, jet, needed)
         case AxisEmbedding():
             units = {
                 order: embedding.slopes
@@ -280,13 +287,18 @@ def _embed(
         case PeriodicEmbedding():
             return _periodic(embedding, x, jet, pure)
         case CircleEmbedding():
-            return _circles(embedding, jet, pure)
+            circles = _circles(embedding, jet, pure)
+            return circles if embedding.waves is None else _random(embedding.waves, circles, needed)
     return _nested(embedding, x, needed)
+
+
+def _random(embedding: RandomFourierFeatures, jet: Jet, wanted: tuple[Order, ...]) -> Jet:
+    return _waves(_linear(jax.lax.stop_gradient(embedding.frequencies), 0.0, jet), wanted)
 
 
 def _waves(phase: Jet, wanted: tuple[Order, ...]) -> Jet:
     """cos and sin of the phase, side by side."""
-    sine = _sin(_value(phase), max(map(sum, wanted)) + 1)
+    sine = derivatives(Sin(), _value(phase), max(map(sum, wanted)) + 1)
     pair = (_compose(sine[1:], phase, wanted), _compose(sine[:-1], phase, wanted))
     return {order: jnp.concatenate([wave[order] for wave in pair], axis=1) for order in wanted}
 
@@ -338,12 +350,6 @@ def _nested(function: PointFunction, x: Float[Array, "points d"], orders: tuple[
         for axis, count in enumerate(order):
             along = jnp.zeros_like(x).at[:, axis].set(1)
             for _ in range(count):
-                derivative = _derivative(derivative, along)
+                derivative = directional(derivative, along)
         jet[order] = derivative(x)
     return jet
-
-
-def _derivative(
-    function: Callable[[Array], Array], along: Float[Array, "*shape"]
-) -> Callable[[Array], Array]:
-    return lambda x: jax.jvp(function, (x,), (along,))[1]

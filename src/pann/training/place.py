@@ -18,12 +18,16 @@ from pann.loss import Rows
 from pann.model import Parameters
 from pann.network import (
     AxisEmbedding,
+    CircleEmbedding,
     Complementary,
+    ModifiedMLP,
     PeriodicEmbedding,
     RandomFourierFeatures,
     draw_slopes,
 )
 from pann.training.stage import CONVERGED, Outcome, Recorder, Stage, Task
+
+WAVES = (RandomFourierFeatures, PeriodicEmbedding, CircleEmbedding)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +48,12 @@ class Place(Stage):
         notes: tuple[str, ...] = ()
         if trials.network is None:
             notes = ("there is no network to place",)
-        elif isinstance(trials.network.embedding, RandomFourierFeatures | PeriodicEmbedding):
+        elif isinstance(trials.network, ModifiedMLP):
+            raise ValueError(
+                "Place works for plain networks, got a modified one; leave Place out of the "
+                "recipe, or use kind='mlp'"
+            )
+        elif isinstance(trials.network.embedding, WAVES):
             notes = ("the network sees waves, not coordinates; its units were left as they are",)
         else:
             scales = self.scales or default_scales(*task.data.x.shape)
