@@ -149,7 +149,7 @@ def test_an_architecture_counts_the_encoders_of_a_modified_network():
 @pytest.mark.parametrize(
     "widths, dropout, kind, message",
     [
-        ((6, 6), 0.0, "resnet", "kind must be one of mlp, modified, got 'resnet'"),
+        ((6, 6), 0.0, "resnet", "a network is one of mlp, modified, got 'resnet'"),
         ((6, 5), 0.0, "modified", r"hidden layers of equal width, got \(6, 5\); give one width"),
         ((6,), 0.0, "modified", r"two or more hidden layers .* got \(6,\)"),
         ((6, 6), 0.1, "modified", "no dropout, got 0.1; use 0, or kind='mlp'"),

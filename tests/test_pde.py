@@ -130,7 +130,7 @@ def test_an_activation_that_is_not_smooth_enough_is_refused():
 
 
 def test_an_embedding_on_a_periodic_axis_is_refused():
-    options = {"degree": 4, "width": 8, "embedding": pann.RandomFourier()}
+    options = {"degree": 4, "width": 8, "embedding": pann.AxisUnits()}
     with pytest.raises(ValueError, match="the axes x are periodic, where the network sees cos"):
         pann.solve(PROBLEMS["a periodic axis"], **options)
 

@@ -143,7 +143,7 @@ def test_options_reach_solve(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {"--degree": 5, "--width": "8,4", "--depth": 3, "--activation": "sin"}
     asked |= {"--points": 50, "--sampling": "sobol", "--iterations": 7, "--precision": "float32"}
     asked |= {"--c": 0.1, "--condition-points": 40, "--trials": 3, "--recipe": "paper"}
-    asked |= {"--constraint": "H", "--weighting": "gradnorm,causal"}
+    asked |= {"--network": "modified", "--constraint": "H", "--weighting": "gradnorm,causal"}
     options = ("--seed", 9, "--no-preconditioner")
     run("solve", "poisson", *options, *(part for pair in asked.items() for part in pair))
     del seen["report"]
@@ -164,6 +164,7 @@ def test_options_reach_solve(monkeypatch: pytest.MonkeyPatch) -> None:
         "constraint": "H",
         "preconditioner": False,
         "weighting": ("gradnorm", "causal"),
+        "network": "modified",
     }
 
 

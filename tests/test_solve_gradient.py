@@ -15,6 +15,7 @@ from pann.basis import make_basis, orthonormal_scales
 from pann.domain import Box
 from pann.loss import Loss
 from pann.model import trainable
+from pann.network import ModifiedMLP
 from pann.pde import Data, Dirichlet, Initial, Neumann, Problem
 from pann.pde.placing import place_conditions, place_inside
 from pann.pde.rows import Causal, equation_rows
@@ -394,3 +395,28 @@ def test_the_polynomial_may_see_some_axes_alone():
     assert early == late
     with pytest.raises(ValueError, match="'y' is not an axis"):
         pann.solve(problem, axes=("y",), **options)
+
+
+def test_gated_layers_and_random_waves_train_and_are_refined():
+    box = Box(x=(0, 2), t=(0, 1), time="t", periodic="x")
+    problem = Problem(
+        box,
+        residual=lambda u, x, t: u.t + u.x,
+        conditions=[Initial(lambda x, t: jnp.sin(jnp.pi * x))],
+    )
+    options = {"points": 64, "degree": 2, "width": 6, "depth": 2, "network": "modified"}
+    waves = pann.RandomFourier(5)
+    solution = pann.solve(problem, recipe=(Adam(20),), embedding=waves, **options)
+    network = solution.model.parameters.network
+    assert isinstance(network, ModifiedMLP)
+    assert network.embedding.num_outputs == 10
+    before, after = (solution(x=x, t=0.3) for x in (0.0, 2.0))
+    assert before == pytest.approx(after, rel=1e-12)
+    further = solution.refine(problem, recipe=(Adam(20),), points=64)
+    history = further.report.history["residual"]
+    assert isinstance(further.model.parameters.network, ModifiedMLP)
+    assert history[-1] < solution.report.history["residual"][-1]
+    alone = pann.solve(problem, points=64, degree=2, width=0)
+    second_order = pann.solve(problem, iterations=40, **options)
+    assert second_order.model.num_units == 6
+    assert second_order.residual < alone.residual

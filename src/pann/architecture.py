@@ -47,7 +47,7 @@ class Architecture:
                 f"precision must be one of {', '.join(PRECISIONS)}, got '{self.precision}'"
             )
         if self.kind not in KINDS:
-            raise ValueError(f"kind must be one of {', '.join(KINDS)}, got '{self.kind}'")
+            raise ValueError(f"a network is one of {', '.join(KINDS)}, got '{self.kind}'")
         if self.kind == "modified":
             if self.dropout:
                 raise ValueError(

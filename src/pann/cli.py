@@ -137,6 +137,7 @@ def solve(
         int | None, typer.Option(min=1, help="Hidden layers, if width is a number.")
     ] = None,
     activation: Annotated[str | None, typer.Option(help="tanh, relu, repu or sin.")] = None,
+    network: Annotated[str | None, typer.Option(help="mlp, or modified for gated layers.")] = None,
     points: Annotated[
         int | None,
         typer.Option(min=1, help="Points inside (default: Gauss points to fit the degree)."),
@@ -198,6 +199,7 @@ def solve(
         )
         numbers = {
             "depth": depth,
+            "network": network,
             "iterations": iterations,
             "c": c,
             "condition_points": condition_points,

@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from pann.files import Contents, FileError, model_from_state, model_state, write
 from pann.model import PANN, Parts
+from pann.network import MLP
 from pann.pde.ansatz import Ansatz
 from pann.pde.ansatz_state import ansatz_from_state, ansatz_state, split_arrays
 from pann.pde.evaluation import evaluate_derivative, evaluate_parts, evaluate_solution
@@ -131,8 +132,11 @@ class Solution:
         if not {"degree", "basis", "c"} & set(options):
             options["basis"] = self.model.basis
         network = self.model.parameters.network
-        if network is not None and "width" not in options:
+        if isinstance(network, MLP) and "width" not in options:
             options["width"] = tuple(bias.shape[0] for bias in network.biases)
+        elif network is not None and "width" not in options:
+            width, depth = network.biases[0].shape[0], len(network.biases)
+            options |= {"network": "modified", "width": width, "depth": depth}
         return solve(problem, start_from=self, **options)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:

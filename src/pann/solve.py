@@ -20,7 +20,13 @@ from pann.architecture import Architecture, check_widths
 from pann.basis import Basis, make_basis
 from pann.domain import Box
 from pann.loss import Loss
-from pann.network import Activation, Circles, EmbeddingOptions, activation_named
+from pann.network import (
+    Activation,
+    Circles,
+    EmbeddingOptions,
+    RandomFourier,
+    activation_named,
+)
 from pann.network.taylor import smoothness
 from pann.pde.ansatz import check_alike
 from pann.pde.fields import Order
@@ -63,6 +69,7 @@ def solve(
     width: int | tuple[int, ...] | None = None,
     depth: int | None = None,
     activation: str | Activation | None = None,
+    network: str = "mlp",
     embedding: EmbeddingOptions | None = None,
     constraint: str | None = None,
     constraint_weight: float = 1e-3,
@@ -85,8 +92,9 @@ def solve(
     degree, in more than three dimensions Sobol points. `condition_points` is the number over all
     faces, `condition_sampling` how they lie there. `width` is that of the network, 0 for none; by
     default 24, only where the polynomial does not resolve the solution; its `activation`, if none
-    is given, is tanh or sin, whichever does better in a few steps. `start_from` is a solution to
-    begin with; `out` a folder that gets the file `solution.pann`.
+    is given, is tanh or sin, whichever does better in a few steps. `network` is "mlp", or
+    "modified" for gated layers. `start_from` is a solution to begin with; `out` a folder that gets
+    the file `solution.pann`.
 
     The default recipe eliminates b at each step (the exact constraint). `recipe="paper"` is Adam,
     pruning and L-BFGS with constraint E and the preconditioner on 4096 Poisson-disk points with
@@ -119,6 +127,7 @@ def solve(
         width=width,
         depth=depth,
         activation=activation,
+        network=network,
         embedding=embedding,
         by_gradient=by_gradient,
         precision=precision,
@@ -183,6 +192,7 @@ def make_plan(
     width: int | tuple[int, ...] | None = None,
     depth: int | None = None,
     activation: str | Activation | None = None,
+    network: str = "mlp",
     embedding: EmbeddingOptions | None = None,
     by_gradient: bool = False,
     precision: str = "float64",
@@ -220,6 +230,7 @@ def make_plan(
             initialization=None,
             bias=False,
             precision=precision,
+            kind=network,
         )
         for choice in (activations if activation is None else (activation,))
     ]
@@ -270,12 +281,15 @@ def _periodic(domain: Box, embedding: EmbeddingOptions | None) -> EmbeddingOptio
     """cos and sin along the periodic axes: the network repeats there as the basis does."""
     if not domain.periodic:
         return embedding
+    axes = tuple(domain.names.index(axis) for axis in domain.periodic)
+    if isinstance(embedding, RandomFourier):
+        return Circles(axes, embedding.num_frequencies, embedding.scale)
     if embedding is not None:
         raise ValueError(
             f"the axes {', '.join(domain.periodic)} are periodic, where the network sees cos and "
-            "sin of the coordinate; leave the embedding out"
+            "sin of the coordinate; leave the embedding out, or use RandomFourier"
         )
-    return Circles(tuple(domain.names.index(axis) for axis in domain.periodic))
+    return Circles(axes)
 
 
 def _check_smoothness(orders: tuple[Order, ...], architecture: Architecture) -> None:

@@ -33,6 +33,7 @@ PLANNED = (
     "width",
     "depth",
     "activation",
+    "network",
     "precision",
     "seed",
 )
