@@ -43,9 +43,11 @@ POINTS_A_PARAMETER = 4
 
 
 def degrees_to_try(problem: Problem) -> tuple[int, ...]:
-    """The degrees of the ladder, as far as their bases are not too large."""
+    """The degrees of the ladder; on many pieces, or in many dimensions, those not too large."""
     dimension = problem.domain.dimension
     rungs = LADDERS.get(dimension, HIGH_DIMENSIONAL)
+    if dimension in LADDERS and not problem.pieces:
+        return rungs
     pieces = math.prod(family.num_pieces for family in problem.pieces.values())
     columns = [
         pieces * math.comb(rung + dimension, dimension) * len(problem.fields) for rung in rungs
@@ -136,6 +138,7 @@ def _with_network(
     )
     train = functools.partial(levenberg_marquardt, blocks, (fresh, *blocks[1:]))
     told = lambda step, value: setup.report(f"network, step {step}", value)
+    raced_steps = 0
     if begun_with is not None and begun_with.model.parameters.network is not None:
         network = _network_of(begun_with)
     else:
@@ -151,7 +154,8 @@ def _with_network(
             for first_layer in STARTS
         ]
         network, unknowns, ahead = min(raced, key=lambda each: min(each[2].fresh))
-        iterations -= len(ahead.fresh) - 1
+        raced_steps = len(ahead.fresh) - 1
+        iterations -= raced_steps
     trained, solved, outcome = train(
         network, unknowns, problem.domain, iterations=iterations, report=told
     )
@@ -163,7 +167,8 @@ def _with_network(
     )
     model = dataclasses.replace(before.model, parameters=whole)
     residual = indicator(fresh, blocks[1:], solved, model, setup.ansatz)
-    how = f"{before.report.how}, then Levenberg-Marquardt on both, {len(outcome.fresh) - 1} steps"
+    steps = raced_steps + len(outcome.fresh) - 1
+    how = f"{before.report.how}, then Levenberg-Marquardt on both, {steps} steps"
     report = dataclasses.replace(
         before.report,
         how=how,
