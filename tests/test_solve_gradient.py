@@ -11,11 +11,12 @@ from oracles import random_parameters
 
 import pann
 from pann import baselines
+from pann.architecture import Architecture
 from pann.basis import make_basis, orthonormal_scales
 from pann.domain import Box
 from pann.loss import Loss
-from pann.model import trainable
-from pann.network import ModifiedMLP
+from pann.model import PANN, trainable
+from pann.network import ModifiedMLP, activation_named
 from pann.pde import Data, Dirichlet, Initial, Neumann, Problem
 from pann.pde.placing import place_conditions, place_inside
 from pann.pde.rows import Causal, equation_rows
@@ -23,6 +24,7 @@ from pann.problems import poisson
 from pann.training import LBFGS, Adam, Constant, GradNorm, LeastSquares, Prune, Task
 
 SQUARE = Box(x=(-1, 1), y=(0, 3))
+LINE = Box(x=(0, 5))
 RNG = np.random.default_rng(5)
 
 
@@ -420,3 +422,19 @@ def test_gated_layers_and_random_waves_train_and_are_refined():
     second_order = pann.solve(problem, iterations=40, **options)
     assert second_order.model.num_units == 6
     assert second_order.residual < alone.residual
+
+
+def test_a_model_made_beforehand_is_trained():
+    problem, basis = oscillation(), make_basis(oscillation().domain, 7)
+    architecture = Architecture((5,), activation_named("sin"), None, 0.0, None, False, "float64")
+    parameters = architecture.start(1, basis.num_terms, 1, key=jax.random.key(3))
+    model = PANN(problem.domain, basis, parameters)
+    still = pann.solve(problem, start_from=model, points=30, recipe=(Adam(1, Constant(0.0)),))
+    points = np.linspace(0, 2, 9)
+    np.testing.assert_allclose(still(x=points), model(points[:, None]), rtol=1e-12)
+    solution = pann.solve(problem, start_from=model, iterations=20)
+    assert solution.model.basis.num_terms == 8
+    assert solution.rel_l2 < 1e-3
+    other = Problem(LINE, lambda u, x: u.xx, [Dirichlet(LINE.boundary, 0.0)])
+    with pytest.raises(ValueError, match=r"the model has 1 outputs on .* make it for this problem"):
+        pann.solve(other, start_from=model)

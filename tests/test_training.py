@@ -527,7 +527,7 @@ def test_a_race_without_a_finite_branch_stays_where_it_was():
         (Cosine(0.3), lambda step: 0.3 * (1 + math.cos(math.pi * step / 1000)) / 2),
         (Stepwise(0.3, 0.5, 200), lambda step: 0.3 * 0.5 ** (step // 200)),
     ],
-    ids=repr,
+    ids=["constant", "cosine", "stepwise"],
 )
 def test_rates(rate, formula):
     schedule = rate.schedule(1000)

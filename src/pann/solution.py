@@ -131,12 +131,8 @@ class Solution:
 
         if not {"degree", "basis", "c"} & set(options):
             options["basis"] = self.model.basis
-        network = self.model.parameters.network
-        if isinstance(network, MLP) and "width" not in options:
-            options["width"] = tuple(bias.shape[0] for bias in network.biases)
-        elif network is not None and "width" not in options:
-            width, depth = network.biases[0].shape[0], len(network.biases)
-            options |= {"network": "modified", "width": width, "depth": depth}
+        if "width" not in options:
+            options |= network_options(self.model)
         return solve(problem, start_from=self, **options)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
@@ -172,6 +168,30 @@ class Solution:
         if report.residual > 1e-6:
             lines.append("to go on: raise the degree, or give width=32 for a network beside it")
         return "\n".join(lines)
+
+
+def network_options(model: PANN) -> dict[str, Any]:
+    """The options of `solve` that ask for the network that a model has."""
+    network = model.parameters.network
+    if network is None:
+        return {}
+    if isinstance(network, MLP):
+        return {"width": tuple(bias.shape[0] for bias in network.biases)}
+    width, depth = network.biases[0].shape[0], len(network.biases)
+    return {"network": "modified", "width": width, "depth": depth}
+
+
+def unsolved(model: PANN, problem: Problem) -> Solution:
+    """A model made beforehand as what `solve` begins with."""
+    num_fields = model.num_outputs or 1
+    if model.domain != problem.domain or num_fields != len(problem.fields):
+        raise ValueError(
+            f"the model has {num_fields} outputs on {model.domain}, but the problem the fields "
+            f"{', '.join(problem.fields)} on {problem.domain}; make it for this problem"
+        )
+    degree = int(np.max(model.basis.degrees, initial=0))
+    report = Report("a model", degree, 0, np.inf, None, "not solved", 0.0, {})
+    return Solution(model, problem.fields, dict(problem.parameters), report, problem)
 
 
 def trial_figures(solution: Solution, seed: int) -> dict[str, Any]:

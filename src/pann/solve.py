@@ -20,6 +20,7 @@ from pann.architecture import Architecture, check_widths
 from pann.basis import Basis, make_basis
 from pann.domain import Box
 from pann.loss import Loss
+from pann.model import PANN
 from pann.network import (
     Activation,
     Circles,
@@ -34,7 +35,7 @@ from pann.pde.lift import make_ansatz
 from pann.pde.problem import Problem
 from pann.pde.rows import Causal
 from pann.points import Points
-from pann.solution import Solution
+from pann.solution import Solution, network_options, unsolved
 from pann.solving.gradient import (
     Weighting,
     balanced,
@@ -80,7 +81,7 @@ def solve(
     iterations: int = 200,
     precision: str = "float64",
     seed: int = 0,
-    start_from: Solution | None = None,
+    start_from: Solution | PANN | None = None,
     out: str | os.PathLike[str] | None = None,
     report: Callable[[str, float], None] = lambda what, value: None,
 ) -> Solution:
@@ -93,8 +94,9 @@ def solve(
     faces, `condition_sampling` how they lie there. `width` is that of the network, 0 for none; by
     default 24, only where the polynomial does not resolve the solution; its `activation`, if none
     is given, is tanh or sin, whichever does better in a few steps. `network` is "mlp", or
-    "modified" for gated layers. `start_from` is a solution to begin with; `out` a folder that gets
-    the file `solution.pann`.
+    "modified" for gated layers. `start_from` is a solution to begin with, or a model of your own,
+    whose basis and network are then used unless you ask for others; `out` a folder that gets the
+    file `solution.pann`.
 
     The default recipe eliminates b at each step (the exact constraint). `recipe="paper"` is Adam,
     pruning and L-BFGS with constraint E and the preconditioner on 4096 Poisson-disk points with
@@ -113,6 +115,14 @@ def solve(
             "the default recipe solves for b at each step, where weak constraints, the "
             "preconditioner and weighting have no place; give recipe='paper' with them"
         )
+    if isinstance(start_from, PANN):
+        if degree is None and c is None and basis is None:
+            basis = start_from.basis
+        if width is None:
+            shape = network_options(start_from)
+            width, depth = shape.get("width", 0), shape.get("depth", depth)
+            network = shape.get("network", network)
+        start_from = unsolved(start_from, problem)
     folder = None if out is None else prepared_folder(pathlib.Path(out))
     plan = make_plan(
         problem,

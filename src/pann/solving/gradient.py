@@ -48,8 +48,9 @@ WEIGHTINGS: dict[str, GradNorm | Causal] = {"gradnorm": GradNorm(), "causal": Ca
 
 def weightings(given: Weighting | Sequence[Weighting] | None) -> tuple[GradNorm | Causal, ...]:
     """What was named or given, at most one of each kind."""
-    chosen = () if given is None else (given,) if not isinstance(given, Sequence) else given
-    chosen = (given,) if isinstance(given, str) else chosen
+    if given is None:
+        return ()
+    chosen = (given,) if isinstance(given, str | GradNorm | Causal) else given
     found: list[GradNorm | Causal] = []
     for each in chosen:
         if isinstance(each, str) and each not in WEIGHTINGS:
