@@ -13,7 +13,7 @@ from pann.training import Adam
 RNG = np.random.default_rng(0)
 
 
-def basis_for(rows, values, degree=None, index_set=None, memory=2**30, rows_a_term=3):
+def basis_for(rows, values, degree=None, index_set=None, memory=2**30, always_plane=False):
     return choose_basis(
         rows,
         values.reshape(len(rows), -1),
@@ -21,7 +21,8 @@ def basis_for(rows, values, degree=None, index_set=None, memory=2**30, rows_a_te
         degree=degree,
         index_set=index_set,
         memory=memory,
-        rows_a_term=rows_a_term,
+        rows_a_term=3,
+        always_plane=always_plane,
     )
 
 
@@ -45,8 +46,9 @@ def test_gaps_in_the_degrees_are_overcome():
 @pytest.mark.parametrize("num_rows, num_columns", [(30, 1), (60, 5), (300, 60), (40, 100)])
 def test_the_terms_are_bounded_by_the_rows(num_rows, num_columns):
     rows = RNG.uniform(-1, 1, (num_rows, num_columns))
-    basis, _ = basis_for(rows, rows[:, 0] ** 2)
-    assert 1 <= len(basis) <= max(num_rows / 3, num_columns + 1)
+    assert 1 <= len(basis_for(rows, rows[:, 0] ** 2)[0]) <= num_rows / 3
+    with_plane, _ = basis_for(rows, rows[:, 0] ** 2, always_plane=True)
+    assert 1 <= len(with_plane) <= max(num_rows / 3, num_columns + 1)
 
 
 def test_more_columns_than_rows_get_a_penalized_plane():
@@ -56,6 +58,14 @@ def test_more_columns_than_rows_get_a_penalized_plane():
     assert table_fit.degree == 1
     error = np.std(table_fit(test)[0, :, 0] - test @ slopes)
     assert error < 0.7 * np.std(test @ slopes)
+
+
+def test_networks_and_degrees_asked_for_get_no_more_terms_than_rows():
+    rows = RNG.normal(size=(9, 10))
+    with_network = fitted(rows, rows[:, 0], recipe=(Adam(2),), width=4)
+    assert with_network.models[0].num_terms <= 9
+    with pytest.raises(ValueError, match="only 9 points"):
+        fitted(rows, rows[:, 0], degree=2)
 
 
 def test_memory_bounds_the_basis_and_a_degree_beyond_it_is_refused_with_one_that_fits():

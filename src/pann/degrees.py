@@ -24,11 +24,12 @@ def choose_basis(
     index_set: str | None,
     memory: int,
     rows_a_term: int,
+    always_plane: bool,
 ) -> tuple[Basis, int]:
     """The basis of the degree asked for, or of that with the lowest left-out error.
 
-    The terms are bounded by the rows, `rows_a_term` for each (but degree 1 is always tried), and
-    by the memory for the table.
+    The terms are bounded by the rows, `rows_a_term` for each, and by the memory for the table;
+    `always_plane` lets degree 1 be tried however few the rows, where a penalty will hold it.
     Total degree and hyperbolic cross are both tried unless one is asked for; with a degree but no
     set given, total degree, or the hyperbolic cross where total degree 2 is beyond these bounds.
     """
@@ -36,8 +37,7 @@ def choose_basis(
     num_rows = len(scaled)
     chosen = np.arange(num_rows)[:: -(-num_rows // MAX_ROWS)]
     affordable = min(memory / (BYTES_AN_ENTRY * num_rows), math.sqrt(MAX_COST / len(chosen)))
-    # A plane is always worth a try: the penalty holds more columns than rows in check.
-    supported = max(len(chosen) / rows_a_term, scaled.shape[1] + 1)
+    supported = max(len(chosen) / rows_a_term, scaled.shape[1] + 1 if always_plane else 1)
     largest = int(min(affordable, supported))
     if degree is not None:
         index_set = index_set or _affordable_set(scaled.shape[1], largest)

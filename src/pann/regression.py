@@ -153,7 +153,10 @@ def fit(
             precision=precision,
         )
         stages, why = recipe_named(recipe, sizes)
-        penalized = any(isinstance(stage, Ridge) for stage in stages)
+        # A penalty holds a plane with more columns than rows in check.
+        penalized = np.max(basis.degrees, initial=0) <= 1 and any(
+            isinstance(stage, Ridge) for stage in stages
+        )
         _check_enough_points(
             basis, len(train), may_be_fewer=penalized or (paper and loss.constraint != "exact")
         )

@@ -165,13 +165,15 @@ class _Task:
 
     @functools.cached_property
     def by_range(self) -> _View:
-        return self._view(scale_by_range(self.rows), rows_a_term=3)
+        # Ridge regression holds more columns than rows in check; a recipe of the user's may not.
+        plane = self.options.recipe is None or self.options.width == 0
+        return self._view(scale_by_range(self.rows), rows_a_term=3, always_plane=plane)
 
     @functools.cached_property
     def by_rank(self) -> _View:
-        return self._view(scale_by_rank(self.rows), rows_a_term=ROWS_A_TERM)
+        return self._view(scale_by_rank(self.rows), rows_a_term=ROWS_A_TERM, always_plane=False)
 
-    def _view(self, scaling: FeatureScaling, rows_a_term: int) -> _View:
+    def _view(self, scaling: FeatureScaling, *, rows_a_term: int, always_plane: bool) -> _View:
         active = np.flatnonzero(~scaling.is_constant)
         # A table of constants still needs an axis to live on.
         active = active if len(active) else np.arange(1)
@@ -187,6 +189,7 @@ class _Task:
             index_set=self.options.index_set,
             memory=self.options.memory,
             rows_a_term=rows_a_term,
+            always_plane=always_plane,
         )
         return _View(scaling, active, scaled, basis, degree)
 
