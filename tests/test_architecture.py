@@ -27,6 +27,7 @@ LAYERS = (
     "model",
     "architecture",
     "files",
+    "checkpoints",
     "orthogonality",
     "loss",
     "training",
@@ -57,6 +58,8 @@ LAYERS = (
     "problem_files",
     "solve_commands",
     "demo",
+    "terminal",
+    "equation_cli",
     "cli",
     "__main__",
 )

@@ -1,44 +1,114 @@
-"""A progress bar for training on a terminal; silent anywhere else."""
+"""Telling of progress: a bar on a terminal, lines of JSON for programs, scalars for TensorBoard."""
 
 import contextlib
+import json
+import math
+import os
+import time
 from collections.abc import Iterator
+from typing import IO
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from pann.training import Progress as Step
-from pann.training import Stage
 from pann.training.stage import Report
+
+
+class _Speed(ProgressColumn):
+    """Steps a second, over the last of them."""
+
+    def render(self, task: Task) -> Text:
+        return Text("" if task.speed is None else f"{task.speed:,.3g} steps/s")
 
 
 @contextlib.contextmanager
 def progress_bar(
     title: str, console: Console | None = None, *, disable: bool = False
 ) -> Iterator[Report]:
-    """Yield a `report` for `fit` that draws one bar: the stage, its figures, the time left."""
+    """Yield a `report` that draws a bar with speed and time left, and the figures below it.
+
+    Silent where the console is not a terminal.
+    """
     console = console or Console(stderr=True)
+    if disable or not console.is_terminal:
+        yield lambda step: None
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
-        TextColumn("{task.completed}/{task.total}"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[figures]}"),
+        TextColumn("{task.completed:,}/{task.total:,}"),
+        _Speed(),
+        TimeRemainingColumn(elapsed_when_finished=True),
     )
-    with Progress(
-        *columns, console=console, transient=True, disable=disable or not console.is_terminal
-    ) as bars:
-        bar = bars.add_task(title, total=1, figures="")
-        last: list[Stage] = []
+    bars, figures = Progress(*columns, console=console), Text()
+    bar = bars.add_task(title, total=1)
+    last = ("", 0)
+    with Live(Group(bars, figures), console=console, transient=True):
 
         def report(step: Step) -> None:
-            if last[-1:] != [step.stage]:
-                bars.reset(bar, total=step.num_steps, description=_title(title, step.stage))
-                last.append(step.stage)
-            figures = "  ".join(f"{name} {value:.2e}" for name, value in step.figures.items())
-            bars.update(bar, completed=step.step, figures=figures)
+            nonlocal last
+            if step.what != last[0] or step.step < last[1]:
+                bars.reset(
+                    bar,
+                    total=step.num_steps,
+                    completed=step.step,
+                    description=f"{title}: {step.what}",
+                )
+            else:
+                bars.update(bar, completed=step.step)
+            last = step.what, step.step
+            figures.plain = "  ".join(f"{name} {value:.2e}" for name, value in step.figures.items())
 
         yield report
 
 
-def _title(title: str, stage: Stage) -> str:
-    return f"{title}: {type(stage).__name__}"
+def json_lines(file: IO[str]) -> Report:
+    """A `report` that writes one JSON object a line, {"event": "progress", ...}."""
+    start = time.perf_counter()
+
+    def report(step: Step) -> None:
+        figures = {
+            name: value if math.isfinite(value) else None for name, value in step.figures.items()
+        }
+        told = {
+            "event": "progress",
+            "what": step.what,
+            "step": step.step,
+            "steps": step.num_steps,
+            "seconds": round(time.perf_counter() - start, 3),
+            "figures": figures,
+        }
+        print(json.dumps(told, allow_nan=False), file=file, flush=True)
+
+    return report
+
+
+@contextlib.contextmanager
+def tensorboard(folder: str | os.PathLike[str]) -> Iterator[Report]:
+    """Yield a `report` that writes scalars which `tensorboard --logdir FOLDER` shows."""
+    try:
+        from tensorboardX import SummaryWriter
+    except ImportError:
+        raise ValueError(
+            "scalars for TensorBoard need the package tensorboardX; install pann[tensorboard]"
+        ) from None
+    with SummaryWriter(str(folder)) as writer:
+
+        def report(step: Step) -> None:
+            for name, value in step.figures.items():
+                writer.add_scalar(f"{step.what}/{name}".replace(" ", "_"), value, step.step)
+
+        yield report
+
+
+def to_all(*reports: Report) -> Report:
+    """A `report` that tells several."""
+
+    def report(step: Step) -> None:
+        for each in reports:
+            each(step)
+
+    return report

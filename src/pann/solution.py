@@ -1,6 +1,7 @@
 """What `solve` gives back: a function with two halves, figures of its quality, pictures, a file."""
 
 import dataclasses
+import math
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -150,7 +151,7 @@ class Solution:
             "ansatz": ansatz,
             "fields": list(self.fields),
             "parameters": dict(self.parameters),
-            "report": dataclasses.asdict(self.report),
+            "report": _to_json(dataclasses.asdict(self.report)),
             "problem": None if self.problem is None else self.problem.name,
         }
         write(path, KIND, header, arrays | ansatz_arrays)
@@ -216,7 +217,7 @@ def load(contents: Contents) -> Solution:
         # Files of solutions without hard conditions may lack the entry.
         ansatz = ansatz_from_state(header.get("ansatz"), of_ansatz, model)
         fields, parameters = header["fields"], header["parameters"]
-        report = Report(**header["report"])
+        report = Report(**_from_json(header["report"]))
         good = (
             isinstance(fields, list)
             and len(fields) == (model.num_outputs or 1)
@@ -231,3 +232,20 @@ def load(contents: Contents) -> Solution:
             "the file holds no usable solution: fields, parameters or report are broken"
         )
     return Solution(model, tuple(fields), parameters, report, ansatz=ansatz)
+
+
+def _to_json(value: Any) -> Any:
+    """A report may tell of a loss that was not finite; JSON has no such numbers, so in words."""
+    if isinstance(value, dict):
+        return {key: _to_json(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_to_json(inner) for inner in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _from_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _from_json(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_from_json(inner) for inner in value]
+    return float(value) if isinstance(value, str) and value in ("nan", "inf", "-inf") else value

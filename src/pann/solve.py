@@ -7,12 +7,13 @@ trained beside the polynomial by Levenberg-Marquardt, and kept only if that resi
 """
 
 import dataclasses
+import functools
 import math
 import os
 import pathlib
-import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import jax
 
@@ -36,6 +37,8 @@ from pann.pde.problem import Problem
 from pann.pde.rows import Causal
 from pann.points import Points
 from pann.solution import Solution, network_options, unsolved
+from pann.solving.configuration import configuration
+from pann.solving.folder import in_folder, prepared_folder
 from pann.solving.gradient import (
     Weighting,
     balanced,
@@ -46,8 +49,8 @@ from pann.solving.gradient import (
 from pann.solving.second_order import degrees_to_try, solve_second_order
 from pann.solving.setup import CONDITION_WEIGHT, Setup
 from pann.training import GradNorm, Recipe
+from pann.training.stage import Report
 
-FILE_NAME = "solution.pann"
 # Where nothing is said: the network of the default recipe, and what gradient training takes.
 DEFAULT_WIDTH, DEFAULT_DEPTH = 24, 2
 PAPER_WIDTH, PAPER_DEPTH = 50, 3
@@ -83,7 +86,9 @@ def solve(
     seed: int = 0,
     start_from: Solution | PANN | None = None,
     out: str | os.PathLike[str] | None = None,
-    report: Callable[[str, float], None] = lambda what, value: None,
+    resume: bool = False,
+    checkpoint_every: float = 30.0,
+    report: Report = lambda progress: None,
 ) -> Solution:
     """Solve a problem; with no options the degree is raised until the solution is resolved.
 
@@ -95,8 +100,11 @@ def solve(
     default 24, only where the polynomial does not resolve the solution; its `activation`, if none
     is given, is tanh or sin, whichever does better in a few steps. `network` is "mlp", or
     "modified" for gated layers. `start_from` is a solution to begin with, or a model of your own,
-    whose basis and network are then used unless you ask for others; `out` a folder that gets the
-    file `solution.pann`.
+    whose basis and network are then used unless you ask for others.
+
+    `out` is a folder that gets the file `solution.pann`, a log, and every `checkpoint_every`
+    seconds a checkpoint. What was killed goes on from there with `resume=True` and the same
+    options, to the same bits on a CPU; work that is finished comes back from its file.
 
     The default recipe eliminates b at each step (the exact constraint). `recipe="paper"` is Adam,
     pruning and L-BFGS with constraint E and the preconditioner on 4096 Poisson-disk points with
@@ -146,37 +154,28 @@ def solve(
     )
     if start_from is not None:
         check_alike(start_from.ansatz, plan.setup.ansatz)
+    if folder is None and resume:
+        raise ValueError("resume=True goes on with the work in a folder; name it by out")
+    if by_gradient:
+        options: dict[str, Any] = dict(
+            recipe=balanced(recipe_for(recipe), _only(GradNorm, chosen)),
+            loss=_loss(constraint, constraint_weight, is_paper=recipe == "paper"),
+            preconditioner=recipe == "paper" if preconditioner is None else preconditioner,
+            causal=_only(Causal, chosen),
+            trials=trials,
+        )
+        work = functools.partial(solve_by_gradient, basis=plan.ladder[0], **options)
+    else:
+        options = dict(trials=trials, iterations=iterations, always_network=width is not None)
+        work = functools.partial(solve_second_order, ladder=plan.ladder, **options)
+    work = functools.partial(work, architectures=plan.architectures, start_from=start_from)
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
-        if by_gradient:
-            solution = solve_by_gradient(
-                plan.setup,
-                plan.ladder[0],
-                plan.architectures[0],
-                recipe=balanced(
-                    recipe_for(recipe),
-                    next((each for each in chosen if isinstance(each, GradNorm)), None),
-                ),
-                loss=_loss(constraint, constraint_weight, is_paper=recipe == "paper"),
-                preconditioner=recipe == "paper" if preconditioner is None else preconditioner,
-                causal=next((each for each in chosen if isinstance(each, Causal)), None),
-                trials=trials,
-                start_from=start_from,
-                begin=begin,
-            )
-        else:
-            solution = solve_second_order(
-                plan.setup,
-                plan.ladder,
-                plan.architectures,
-                always_network=width is not None,
-                trials=trials,
-                iterations=iterations,
-                start_from=start_from,
-                begin=begin,
-            )
-    if folder is not None:
-        solution.save(folder / FILE_NAME)
-    return solution
+        if folder is None:
+            return work(plan.setup, begin=begin)
+        told = configuration(plan.setup, plan.ladder, plan.architectures, start_from, **options)
+        return in_folder(
+            folder, told, plan.setup, work, begin=begin, resume=resume, interval=checkpoint_every
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,7 +206,7 @@ def make_plan(
     by_gradient: bool = False,
     precision: str = "float64",
     seed: int = 0,
-    report: Callable[[str, float], None] = lambda what, value: None,
+    report: Report = lambda progress: None,
 ) -> Plan:
     """Check the problem and the options of `solve`, and fill in what was left out."""
     if by_gradient and points is None:
@@ -264,18 +263,11 @@ def degree_by_rule(c: float, points: Points | int | None, degree: int | None = N
     return math.ceil(c * count) + 8
 
 
-def prepared_folder(folder: pathlib.Path) -> pathlib.Path:
-    """Make the folder, and find out before the work whether it can be written to."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except FileExistsError:
-        raise ValueError(f"'{folder}' is a file; out names a folder") from None
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ValueError(f"cannot write to the folder '{folder}': {reason}") from None
-    return folder
+Kind = TypeVar("Kind")
+
+
+def _only(kind: type[Kind], given: Sequence[object]) -> Kind | None:
+    return next((each for each in given if isinstance(each, kind)), None)
 
 
 def _loss(constraint: str | None, weight: float, *, is_paper: bool) -> Loss:

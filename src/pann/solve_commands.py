@@ -16,11 +16,14 @@ from pann.loading import load
 from pann.pde import Problem
 from pann.problems import PROBLEMS, equation_of
 from pann.solution import Solution
-from pann.solve import make_plan, prepared_folder, solve
+from pann.solve import make_plan, solve
+from pann.solving.folder import FILE_NAME as SOLUTION
+from pann.solving.folder import prepared_folder
+from pann.training import Progress
 
 Report = dict[str, Any]
 
-SOLUTION, PICTURE = "solution.pann", "solution.png"
+PICTURE = "solution.png"
 # The Jacobian, its scaled copy, Q and what LAPACK needs besides.
 COPIES_OF_JACOBIAN = 4
 # The options of `solve` that decide the sizes.
@@ -41,7 +44,7 @@ PLANNED = (
 
 @dataclasses.dataclass(frozen=True)
 class Files:
-    """Where to write: a folder for everything, and a place for the picture alone."""
+    """Where to write: a folder for everything, where `solve` writes too, and a picture alone."""
 
     folder: pathlib.Path | None = None
     picture: pathlib.Path | None = None
@@ -54,11 +57,10 @@ class Files:
             _check_picture(self.picture)
 
     def write(self, solution: Solution) -> list[str]:
-        """Write the solution and its picture; the names of the files."""
+        """Write the pictures; the names of all files with the solution."""
         pictures = [] if self.picture is None else [self.picture]
         written = []
         if self.folder is not None:
-            solution.save(self.folder / SOLUTION)
             written.append(str(self.folder / SOLUTION))
             pictures.insert(0, self.folder / PICTURE)
         for picture in pictures:
@@ -93,13 +95,14 @@ def solve_problem(
     problem: Problem,
     options: dict[str, Any],
     files: Files,
-    progress: Callable[[str, float], None],
+    progress: Callable[[Progress], None],
 ) -> tuple[Solution, list[Report]]:
     """Solve, write what was asked for, and tell of each trial how good it is."""
     files.prepare()
-    solution = solve(problem, report=progress, **options)
+    solution = solve(problem, report=progress, out=files.folder, **options)
     written = files.write(solution)
     common = dict(
+        event="result",
         command="solve",
         problem=problem.name,
         recipe=options.get("recipe", "default"),

@@ -23,6 +23,7 @@ from pann.files.manifest import DTYPES, MAX_TEXT_BYTES, Declared, Manifest, decl
 
 MAX_BYTES = 8 * 2**30
 TEXT_MEMBER = "pann.json"
+_TEMPORARY = ".pann-", ".tmp"
 # Honest numbers do not shrink two hundredfold; below a mebibyte it does no harm.
 _MAX_RATIO = 200
 _RATIO_MATTERS_FROM = 2**20
@@ -71,7 +72,8 @@ def write(
         declared = tuple(declare(name, array) for name, array in arrays.items())
         text = encode(Manifest(kind, header, declared))
         target = os.path.realpath(path)  # a link stays a link, and what it points to is replaced
-        temporary = os.path.join(os.path.dirname(target), f".pann-{secrets.token_hex(8)}.tmp")
+        name = f"{_TEMPORARY[0]}{secrets.token_hex(8)}{_TEMPORARY[1]}"
+        temporary = os.path.join(os.path.dirname(target), name)
         try:
             with open(temporary, "xb") as file:
                 _write_zip(file, text, declared, arrays)
@@ -89,6 +91,15 @@ def write(
         ) from error
     except ValueError as error:
         raise FileError(f"cannot write {os.fspath(path)!r}: {error}") from error
+
+
+def remove_leftovers(folder: str | os.PathLike[str]) -> None:
+    """Remove what a writer that was killed half-way left in a folder."""
+    before, after = _TEMPORARY
+    for entry in os.scandir(folder):
+        if entry.name.startswith(before) and entry.name.endswith(after):
+            with contextlib.suppress(OSError):
+                os.unlink(entry.path)
 
 
 def read(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Contents:

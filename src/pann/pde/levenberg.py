@@ -6,6 +6,7 @@ in `pann.training.gauss_newton`. The state with the smallest residual at fresh p
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import equinox as eqx
@@ -16,6 +17,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 from threadpoolctl import threadpool_limits
 
+from pann.checkpoints import NOWHERE, Checkpoint, Saved, packed, unpacked
 from pann.domain import Box
 from pann.model import Parameters, trainable
 from pann.pde.blocks import Block
@@ -49,15 +51,26 @@ def levenberg_marquardt(
     damping: float = 1e-2,
     patience: int = 40,
     report: Callable[[int, float], None] = lambda step, value: None,
+    checkpoint: Checkpoint = NOWHERE,
 ) -> tuple[Parameters, Unknowns, LevenbergOutcome]:
     """Train the network and b together; the state best at fresh points comes back."""
     state = best = _State(parameters, unknowns)
-    value = float(_norm(blocks, state, domain))
-    best_fresh = float(_norm(fresh, state, domain))
-    training, at_fresh, reason = [value], [best_fresh], "all steps done"
-    lowered = 0
+    done, saved = checkpoint.done(), checkpoint.under_way()
+    if done is not None:
+        best = unpacked("best", done.arrays, best)
+        return best.parameters, best.unknowns, _restored_outcome(done)
+    if saved is not None:
+        state, best = (unpacked(name, saved.arrays, state) for name in ("state", "best"))
+        training, at_fresh, _ = dataclasses.astuple(_restored_outcome(saved))
+        damping, lowered = float(saved.arrays["damping"]), int(saved.notes["lowered"])
+        value, best_fresh = training[-1], float(saved.arrays["best_fresh"])
+    else:
+        value = float(_norm(blocks, state, domain))
+        best_fresh = float(_norm(fresh, state, domain))
+        training, at_fresh, lowered = [value], [best_fresh], 0
+    reason = "all steps done"
     with threadpool_limits(1):
-        for step in range(iterations):
+        for step in range(len(training) - 1, iterations):
             system = _prepare(blocks, state, domain)
             accepted = False
             for _ in range(MAX_TRIES):
@@ -80,7 +93,30 @@ def levenberg_marquardt(
             if step - lowered >= patience:
                 reason = "the residual at fresh points stopped falling"
                 break
-    return best.parameters, best.unknowns, LevenbergOutcome(training, at_fresh, reason)
+            numbers = {"damping": np.asarray(damping), "best_fresh": np.asarray(best_fresh)}
+            outcome = LevenbergOutcome([*training], [*at_fresh], "")
+            trees = {"state": state, "best": best}
+            checkpoint.keep(functools.partial(_saved, outcome, trees, numbers, lowered))
+    outcome = LevenbergOutcome(training, at_fresh, reason)
+    checkpoint.finish(functools.partial(_saved, outcome, {"best": best}, {}, lowered))
+    return best.parameters, best.unknowns, outcome
+
+
+def _saved(
+    outcome: LevenbergOutcome,
+    trees: dict[str, _State],
+    numbers: dict[str, np.ndarray],
+    lowered: int,
+) -> Saved:
+    arrays = {"training": np.asarray(outcome.training), "fresh": np.asarray(outcome.fresh)}
+    for name, tree in trees.items():
+        arrays |= packed(name, tree)
+    return Saved(arrays | numbers, {"reason": outcome.reason, "lowered": lowered})
+
+
+def _restored_outcome(saved: Saved) -> LevenbergOutcome:
+    training, fresh = (saved.arrays[name].tolist() for name in ("training", "fresh"))
+    return LevenbergOutcome(training, fresh, saved.notes["reason"])
 
 
 def backgrounds(

@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
+from pann.checkpoints import NOWHERE, Checkpoint, Saved, packed, unpacked
 from pann.pde.blocks import Block
 
 MAX_HALVINGS = 12
@@ -41,11 +43,18 @@ def newton(
     max_steps: int = 40,
     tolerance: float = 1e-13,
     report: Callable[[int, float], None] = lambda step, value: None,
+    checkpoint: Checkpoint = NOWHERE,
 ) -> tuple[Unknowns, NewtonOutcome]:
-    """Steps until the residual or the step is at round-off.
+    """Steps until the residual or the step is at round-off; what is done before is not repeated.
 
     `background` adds fixed channels to each block, those of a network held as it is.
     """
+    done = checkpoint.done()
+    if done is not None:
+        sums = done.arrays["sums"].tolist()
+        return unpacked("unknowns", done.arrays, unknowns), NewtonOutcome(
+            sums, done.notes["reason"]
+        )
     value = float(_sum_of_squares(blocks, unknowns, background))
     sums, reason = [value], "all steps done"
     for count in range(max_steps):
@@ -69,6 +78,8 @@ def newton(
         if previous - value <= 1e-3 * previous and share == 1.0:
             reason = "converged: the residual no longer falls"
             break
+    arrays = {"sums": np.asarray(sums)}
+    checkpoint.finish(lambda: Saved(arrays | packed("unknowns", unknowns), {"reason": reason}))
     return unknowns, NewtonOutcome(sums, reason)
 
 

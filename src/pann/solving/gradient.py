@@ -16,7 +16,7 @@ from pann.pde.blocks import Block, make_block
 from pann.pde.newton import Unknowns, start
 from pann.pde.rows import Causal, equation_rows
 from pann.solution import Report, Solution, trial_figures
-from pann.solving.quality import indicator, relative_error
+from pann.solving.quality import error_under_way, indicator, relative_error
 from pann.solving.second_order import carried
 from pann.solving.setup import Setup
 from pann.training import (
@@ -34,8 +34,11 @@ from pann.training import (
 from pann.training.rates import Stepwise
 from pann.training.stage import figures, unstack
 
+# What the stages of regression call the error at rows held out.
+HELD_OUT = {"held_out": "fresh residual"}
+
 PAPER: Recipe = (
-    Adam(100_000, Stepwise(1e-3, 0.9, 2_000), record_every=1_000),
+    Adam(100_000, Stepwise(1e-3, 0.9, 2_000), record_every=500),
     Prune(1e-4),
     LBFGS(400),
     Prune(1e-4),
@@ -96,9 +99,9 @@ def recipe_for(recipe: str | Recipe) -> Recipe:
 
 def solve_by_gradient(
     setup: Setup,
-    basis: Basis,
-    architecture: Architecture,
     *,
+    basis: Basis,
+    architectures: Sequence[Architecture],
     recipe: Recipe,
     loss: Loss,
     preconditioner: bool,
@@ -108,7 +111,8 @@ def solve_by_gradient(
     begin: float,
 ) -> Solution:
     """Train all trials in one compiled program; that of the smallest fresh residual is it."""
-    problem, precision = setup.problem, architecture.precision
+    problem, architecture = setup.problem, architectures[0]
+    precision = architecture.precision
     placed = setup.placed(basis)
     rows = equation_rows(placed, problem, basis, precision, causal)
     fresh = equation_rows([setup.fresh_placed(), *placed[1:]], problem, basis, precision)
@@ -124,7 +128,9 @@ def solve_by_gradient(
         key=key,
         held_out=fresh,
         term_scales=scales,
-        report=lambda progress: setup.report(*_told(progress)),
+        report=lambda progress: setup.report(_told(progress)),
+        watch=error_under_way(problem, basis, setup.ansatz, precision),
+        checkpoint=setup.checkpoint,
     )
     if any(isinstance(stage, Adam) and stage.balance is not None for stage in recipe):
         ones = {name: jnp.ones((), precision) for name in rows.names}
@@ -147,11 +153,10 @@ def solve_by_gradient(
     return dataclasses.replace(solutions[best], report=report)
 
 
-def _told(progress: Progress) -> tuple[str, float]:
-    """A stage's progress as a word and the loss."""
-    terms = [value for name, value in progress.figures.items() if name != "held_out"]
-    stage = type(progress.stage).__name__
-    return f"{stage}, step {progress.step:,} of {progress.num_steps:,}", float(sum(terms))
+def _told(progress: Progress) -> Progress:
+    """Progress in the words of an equation."""
+    renamed = {HELD_OUT.get(name, name): value for name, value in progress.figures.items()}
+    return dataclasses.replace(progress, figures=renamed)
 
 
 def _start(
@@ -226,6 +231,7 @@ def _history(outcomes: tuple[Outcome, ...], trial: int) -> dict[str, list[float]
     for outcome in outcomes:
         for name, values in outcome.history.items():
             if name not in ("step", "seconds"):
-                told = "fresh residual" if name == "held_out" else name
-                history.setdefault(told, []).extend(float(value) for value in values[trial])
+                history.setdefault(HELD_OUT.get(name, name), []).extend(
+                    float(value) for value in values[trial]
+                )
     return history

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pann.model import PANN
+from pann.basis import Basis
+from pann.model import PANN, Parameters
 from pann.pde.ansatz import Ansatz, in_terms_of_u
 from pann.pde.blocks import Block
 from pann.pde.evaluation import evaluate_solution
@@ -17,8 +20,10 @@ from pann.pde.planes import piece_numbers
 from pann.pde.problem import Problem
 from pann.points import uniform
 from pann.regression import relative_l2
+from pann.training.stage import Watch
 
 NUM_TEST = 100_000
+NUM_WATCHED = 2_000
 
 
 def indicator(
@@ -79,7 +84,44 @@ def relative_error(problem: Problem, model: PANN, ansatz: Ansatz | None = None) 
     if problem.exact is None:
         return None
     points = uniform(problem.domain, NUM_TEST, seed=1).coordinates
+    return relative_l2(evaluate_solution(model, ansatz, points), _true(problem, points))
+
+
+def _true(
+    problem: Problem, points: Float[np.ndarray, "points d"]
+) -> Float[np.ndarray, "points fields"]:
+    assert problem.exact is not None
     exact = problem.exact(**{name: points[:, i] for i, name in enumerate(problem.domain.names)})
     parts = exact if isinstance(exact, tuple) else (exact,)
-    true = np.stack([evaluate(np.asarray(part), problem, points) for part in parts], axis=1)
-    return relative_l2(evaluate_solution(model, ansatz, points), true)
+    return np.stack([evaluate(np.asarray(part), problem, points) for part in parts], axis=1)
+
+
+def error_under_way(problem: Problem, basis: Basis, ansatz: Ansatz | None, precision: str) -> Watch:
+    """The relative l2 error of each trial at some random points, nothing if it is not known."""
+    if problem.exact is None:
+        return lambda trials: {}
+    points = uniform(problem.domain, NUM_WATCHED, seed=1).coordinates
+    zero = (0,) * problem.domain.dimension
+    lift, bump = (
+        (0.0, 1.0) if ansatz is None else (ansatz.lift(points, zero), ansatz.bump(points, zero))
+    )
+    arrays = (
+        problem.domain.to_reference(points),
+        basis.table(points),
+        lift,
+        bump,
+        _true(problem, points),
+    )
+    watched = tuple(jnp.asarray(array, precision) for array in arrays)
+    return lambda trials: {"error": _errors(trials, *watched)}
+
+
+@eqx.filter_jit
+def _errors(
+    trials: Parameters, x: Array, table: Array, lift: Array, bump: Array, true: Array
+) -> Float[Array, " trials"]:
+    def one(parameters: Parameters) -> Float[Array, ""]:
+        u = lift + bump * parameters.output(x, table)
+        return jnp.linalg.norm(u - true) / jnp.linalg.norm(true)
+
+    return jax.vmap(one)(trials)

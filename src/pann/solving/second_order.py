@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import math
 import time
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from pann.pde.problem import Problem
 from pann.solution import Report, Solution, trial_figures
 from pann.solving.quality import indicator, relative_error
 from pann.solving.setup import Setup
+from pann.training.stage import Progress
 
 # Degrees to try by dimension, and when a solution counts as resolved.
 LADDERS = {1: (8, 16, 32, 64, 128), 2: (8, 14, 22, 32, 44), 3: (6, 9, 13, 17)}
@@ -58,9 +60,9 @@ def degrees_to_try(problem: Problem) -> tuple[int, ...]:
 
 def solve_second_order(
     setup: Setup,
+    *,
     ladder: list[Basis],
     architectures: Sequence[Architecture],
-    *,
     always_network: bool,
     trials: int,
     iterations: int,
@@ -73,9 +75,14 @@ def solve_second_order(
     """
     solution = small = None
     precision, begun_with = architectures[0].precision, start_from
-    for rung in ladder:
+    for number, rung in enumerate(ladder):
         solution = on_basis(setup, rung, precision, start_from, begin)
-        setup.report(f"degree {solution.report.degree}", solution.residual)
+        figures_now = {"fresh residual": solution.residual}
+        if solution.rel_l2 is not None:
+            figures_now["error"] = solution.rel_l2
+        setup.report(
+            Progress(f"degree {solution.report.degree}", number + 1, len(ladder), figures_now)
+        )
         if small is None or rung.num_terms * len(setup.problem.fields) <= MAX_COLUMNS:
             small = solution
         # From a poor start Newton's method may end in another solution of the equation.
@@ -88,7 +95,11 @@ def solve_second_order(
     if architectures[0].widths and (always_network or solution.residual > UNRESOLVED):
         both = [
             _with_network(
-                dataclasses.replace(setup, seed=setup.seed + trial),
+                dataclasses.replace(
+                    setup,
+                    seed=setup.seed + trial,
+                    checkpoint=setup.checkpoint.within(f"trial {trial}"),
+                ),
                 small,
                 architectures,
                 iterations,
@@ -137,7 +148,9 @@ def _with_network(
         {name: jnp.asarray(value, precision) for name, value in before.parameters.items()},
     )
     train = functools.partial(levenberg_marquardt, blocks, (fresh, *blocks[1:]))
-    told = lambda step, value: setup.report(f"network, step {step}", value)
+    told = lambda step, value: setup.report(
+        Progress("network", step, iterations, {"fresh residual": value})
+    )
     raced_steps = 0
     if begun_with is not None and begun_with.model.parameters.network is not None:
         network = _network_of(begun_with)
@@ -149,15 +162,22 @@ def _with_network(
                 problem.domain,
                 iterations=min(RACE_STEPS, iterations),
                 report=told,
+                checkpoint=setup.checkpoint.within(f"start {number}"),
             )
-            for architecture in architectures
-            for first_layer in STARTS
+            for number, (architecture, first_layer) in enumerate(
+                itertools.product(architectures, STARTS)
+            )
         ]
         network, unknowns, ahead = min(raced, key=lambda each: min(each[2].fresh))
         raced_steps = len(ahead.fresh) - 1
         iterations -= raced_steps
     trained, solved, outcome = train(
-        network, unknowns, problem.domain, iterations=iterations, report=told
+        network,
+        unknowns,
+        problem.domain,
+        iterations=iterations,
+        report=told,
+        checkpoint=setup.checkpoint.within("network"),
     )
     whole = dataclasses.replace(
         trained,
@@ -232,7 +252,8 @@ def on_basis(
     if before is not None:
         unknowns = carried(before, basis, unknowns)
     blocks = setup.blocks(basis, precision)
-    unknowns, outcome = newton(blocks, unknowns)
+    place = setup.checkpoint.within(f"terms {basis.num_terms}")
+    unknowns, outcome = newton(blocks, unknowns, checkpoint=place)
     model = _model(problem.domain, basis, unknowns, precision)
     parameters = {name: float(value) for name, value in unknowns.parameters.items()}
     return Solution(

@@ -2,9 +2,9 @@
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 from pann.basis import Basis
+from pann.checkpoints import NOWHERE, Checkpoint
 from pann.pde.ansatz import Ansatz
 from pann.pde.blocks import Block, Placed, make_block
 from pann.pde.conditions import Data, Dirichlet, Neumann, Robin
@@ -18,6 +18,7 @@ from pann.pde.placing import (
 )
 from pann.pde.problem import Problem
 from pann.points import Points, sample, uniform
+from pann.training.stage import Report
 
 # Conditions count more than the equation, whose residual is large where u is not yet resolved.
 CONDITION_WEIGHT = 100.0
@@ -36,11 +37,12 @@ class Setup:
     points: Points | int | None
     sampling: str | None
     seed: int
-    report: Callable[[str, float], None]
+    report: Report
     condition_points: int | None = None
     condition_weight: float = CONDITION_WEIGHT
     ansatz: Ansatz | None = None
     condition_sampling: str | None = None
+    checkpoint: Checkpoint = NOWHERE
 
     def placed(self, basis: Basis, at_least: int = 0) -> list[Placed]:
         """Points that fit the basis, and at least so many inside unless the user chose them."""

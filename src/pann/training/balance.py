@@ -37,7 +37,7 @@ class GradNorm:
             name: _length(jax.grad(lambda tree, name=name: terms(tree)[name])(moving))
             for name in weights
         }
-        mean = sum(norms.values(), jnp.zeros(())) / len(norms)
+        mean = jnp.mean(jnp.stack(list(norms.values())))
         # A term that happens to be satisfied, as zero satisfies many equations, has no gradient.
         floor = jnp.maximum(SMALLEST_SHARE * mean, jnp.finfo(mean.dtype).tiny)
         return {
@@ -47,4 +47,4 @@ class GradNorm:
 
 
 def _length(tree: PyTree) -> Float[Array, ""]:
-    return jnp.sqrt(sum((jnp.sum(leaf**2) for leaf in jax.tree.leaves(tree)), jnp.zeros(())))
+    return jnp.sqrt(jnp.sum(jnp.stack([jnp.sum(leaf**2) for leaf in jax.tree.leaves(tree)])))

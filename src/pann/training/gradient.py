@@ -6,6 +6,7 @@ steps is an argument, so one program serves every chunk. Tables are arguments, t
 
 import abc
 import dataclasses
+import functools
 
 import equinox as eqx
 import jax
@@ -14,6 +15,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
+from pann.checkpoints import Saved, packed, unpacked
 from pann.loss import Loss, Rows, TrainingRows, weighted_sum
 from pann.model import Parameters, trainable
 from pann.training.balance import GradNorm
@@ -28,6 +30,7 @@ from pann.training.stage import (
     Recorder,
     Stage,
     Task,
+    saved_history,
 )
 
 
@@ -80,6 +83,11 @@ class Adam(GradientStage):
 
     def __post_init__(self) -> None:
         _check_counts(self, "steps", "batch_size", "patience", "record_every")
+        if self.balance is not None and self.balance.every % self.record_every:
+            raise ValueError(
+                f"the weights are balanced every {self.balance.every} steps, but only between "
+                f"records: use a record_every that divides it, got {self.record_every}"
+            )
 
     @property
     def num_steps(self) -> int:
@@ -189,8 +197,11 @@ def _descend(stage: GradientStage, task: Task, trials: Parameters) -> tuple[Para
     weights = task.weights(trials)
     state = _start(stage, trials, jax.random.split(task.key, num_trials))
     recorder = Recorder(stage, task, stage.num_steps)
-    step = 0
-    while step < stage.num_steps:
+    step, saved = 0, task.checkpoint.under_way()
+    if saved is not None:
+        state, step = unpacked("state", saved.arrays, state), saved.notes["step"]
+        recorder.restore(saved)
+    while step < stage.num_steps and np.any(np.asarray(state.code) == RUNNING):
         count = min(stage.record_every, stage.num_steps - step)
         state, values = _advance(
             stage,
@@ -204,13 +215,17 @@ def _descend(stage: GradientStage, task: Task, trials: Parameters) -> tuple[Para
             axis,
         )
         step += count
-        recorder.record(step, values)
-        if np.all(np.asarray(state.code) != RUNNING):
-            break
+        recorder.record(step, values | task.watch(state.parameters))
+        task.checkpoint.keep(functools.partial(_under_way, state, step, recorder.history))
     trained = state.best if stage.patience_steps is not None else state.parameters
     if exact and stage.minibatch is not None:
         trained = finish_exact(task, trained)
     return trained, recorder.outcome(np.asarray(state.code))
+
+
+def _under_way(state: _State, step: int, history: dict[str, np.ndarray]) -> Saved:
+    arrays, notes = saved_history(history)
+    return Saved(arrays | packed("state", state), notes | {"step": step})
 
 
 @eqx.filter_jit

@@ -1,15 +1,27 @@
 """Keep what some stages did only where it helped, and race several ways against each other."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from pann.checkpoints import Saved, packed, unpacked
 from pann.model import Parameters
 from pann.training.linear import at_round_off
-from pann.training.stage import CONVERGED, ROUND_OFF, Outcome, Recorder, Stage, Task, figures
+from pann.training.stage import (
+    CONVERGED,
+    ROUND_OFF,
+    Outcome,
+    Recorder,
+    Stage,
+    Task,
+    figures,
+    restored_outcome,
+    saved_outcome,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +73,8 @@ class Race(Stage):
         best = jnp.full(trials.keep_b.shape[0], jnp.inf)
         wins = np.zeros(trials.keep_b.shape[0], int)
         for index, branch in enumerate(self.branches):
-            trained, outcomes = run_recipe(branch, task, trials)
+            own = dataclasses.replace(task, checkpoint=task.checkpoint.within(f"branch {index}"))
+            trained, outcomes = run_recipe(branch, own, trials)
             score = _score(task, trained)
             better = score < best
             winner, best = _choose(better, trained, winner), jnp.minimum(score, best)
@@ -88,13 +101,25 @@ def _choose(better: Bool[Array, " trials"], new: Parameters, old: Parameters) ->
 def run_recipe(
     recipe: tuple[Stage, ...], task: Task, trials: Parameters
 ) -> tuple[Parameters, tuple[Outcome, ...]]:
-    """Run the stages one after another, each with a key of its own.
+    """Run the stages one after another, each with a key of its own; not those done before.
 
     The keys are counted from the end: stages put in front do not change the draws of the others.
     """
     outcomes = []
     for index, stage in enumerate(recipe):
-        own = dataclasses.replace(task, key=jax.random.fold_in(task.key, len(recipe) - index))
-        trials, outcome = stage.run(own, trials)
+        place = task.checkpoint.within(f"stage {index}")
+        done = place.done()
+        if done is not None:
+            trials = unpacked("trials", done.arrays, trials)
+            outcomes.append(restored_outcome(stage, done))
+            continue
+        key = jax.random.fold_in(task.key, len(recipe) - index)
+        trials, outcome = stage.run(dataclasses.replace(task, key=key, checkpoint=place), trials)
         outcomes.append(outcome)
+        place.finish(functools.partial(_result, trials, outcome))
     return trials, tuple(outcomes)
+
+
+def _result(trials: Parameters, outcome: Outcome) -> Saved:
+    arrays, notes = saved_outcome(outcome)
+    return Saved(arrays | packed("trials", trials), notes)

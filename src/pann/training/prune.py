@@ -43,7 +43,8 @@ class Prune(Stage):
             # The terms that went no longer cancel the network's share of them: solve for both.
             trials, _ = LeastSquares("both").run(task, trials)
         weights = task.weights(trials)
-        recorder.record(1, figures(task.loss, trials, task.rows, task.held_out, weights))
+        values = figures(task.loss, trials, task.rows, task.held_out, weights)
+        recorder.record(1, values | task.watch(trials))
         outcome = recorder.outcome(np.full(keep_b.shape[0], CONVERGED), (_shares(trials),))
         return trials, outcome
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from pann.checkpoints import NOWHERE, Checkpoint, Saved
 from pann.loss import Loss, Rows, TrainingRows
 from pann.model import Parameters
 
@@ -32,13 +33,14 @@ REASONS = {
 FIGURE_ROWS = 131_072
 
 Report = Callable[["Progress"], None]
+Watch = Callable[[Parameters], dict[str, Float[Array, " trials"]]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """What a progress bar needs: the stage, how far it is, and the latest figures."""
+    """What a progress bar needs: what is being done, how far it is, and the latest figures."""
 
-    stage: "Stage"
+    what: str
     step: int
     num_steps: int
     figures: dict[str, float]
@@ -46,8 +48,9 @@ class Progress:
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """Rows to fit, rows held out, the loss, a key, and whom to tell of progress.
+    """Rows to fit, rows held out, the loss, a key, whom to tell of progress, where to keep it.
 
+    `watch` gives further figures of the trials, such as the error where the solution is known.
     `term_scales` are the factors that make the basis orthonormal, for the preconditioner
     K(x) = sqrt(m / sum_k phi_k(x)^2); None turns it off.
     """
@@ -58,6 +61,8 @@ class Task:
     held_out: TrainingRows | None = None
     term_scales: Float[Array, " terms"] | None = None
     report: Report = lambda progress: None
+    watch: Watch = lambda trials: {}
+    checkpoint: Checkpoint = NOWHERE
 
     @property
     def data(self) -> Rows:
@@ -157,10 +162,48 @@ class Recorder:
         for name, value in host.items():
             self.values.setdefault(name, []).append(value)
         means = {name: float(np.mean(value)) for name, value in host.items()}
-        self.task.report(Progress(self.stage, step, self.num_steps, means))
+        self.task.report(Progress(type(self.stage).__name__, step, self.num_steps, means))
 
     def outcome(self, codes: np.ndarray, notes: tuple[str, ...] = ()) -> Outcome:
-        history = {"step": np.asarray(self.steps), "seconds": np.asarray(self.seconds)}
-        history |= {name: np.stack(values, axis=1) for name, values in self.values.items()}
         reasons = tuple(REASONS[int(code)] for code in np.atleast_1d(codes))
-        return Outcome(self.stage, reasons, history, time.perf_counter() - self.start, notes)
+        seconds = time.perf_counter() - self.start
+        return Outcome(self.stage, reasons, self.history, seconds, notes)
+
+    @property
+    def history(self) -> dict[str, np.ndarray]:
+        history = {"step": np.asarray(self.steps), "seconds": np.asarray(self.seconds)}
+        return history | {name: np.stack(values, axis=1) for name, values in self.values.items()}
+
+    def restore(self, saved: Saved) -> None:
+        """Go on where a recorder with this history stood."""
+        history = _history(saved)
+        self.steps = history.pop("step").tolist()
+        self.seconds = history.pop("seconds").tolist()
+        self.values = {name: list(values.T) for name, values in history.items()}
+        self.start = time.perf_counter() - (self.seconds[-1] if self.seconds else 0.0)
+
+
+def saved_history(history: dict[str, np.ndarray]) -> Saved:
+    """A history for a checkpoint: names may be any text there, so the arrays are numbered."""
+    arrays = {f"history.{number}": array for number, array in enumerate(history.values())}
+    return Saved(arrays, {"history": list(history)})
+
+
+def _history(saved: Saved) -> dict[str, np.ndarray]:
+    return {
+        name: saved.arrays[f"history.{number}"]
+        for number, name in enumerate(saved.notes["history"])
+    }
+
+
+def saved_outcome(outcome: Outcome) -> Saved:
+    arrays, notes = saved_history(outcome.history)
+    of_outcome = {"reasons": list(outcome.reasons), "notes": list(outcome.notes)}
+    return Saved(arrays, notes | of_outcome | {"seconds": outcome.seconds})
+
+
+def restored_outcome(stage: Stage, saved: Saved) -> Outcome:
+    notes = saved.notes
+    return Outcome(
+        stage, tuple(notes["reasons"]), _history(saved), notes["seconds"], tuple(notes["notes"])
+    )

@@ -1,0 +1,68 @@
+"""What every command shares: reports on the screen or as JSON, and errors as one sentence."""
+
+import contextlib
+import json
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+WRONG, INTERRUPTED = 2, 130
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+
+
+@contextlib.contextmanager
+def plainly() -> Iterator[None]:
+    """What a user can mend is told in one sentence; a bug keeps its traceback."""
+    import jax
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        tell(f"warning: {message}")
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = show
+            yield
+    except KeyboardInterrupt:
+        fail(
+            "stopped; with --out DIR the work done so far is there, and --resume goes on",
+            INTERRUPTED,
+        )
+    except BrokenPipeError:  # `| head` has seen enough
+        raise
+    except MemoryError as error:
+        fail(f"out of memory ({error}); use fewer rows or a lower degree")
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        fail("out of memory on the device; use fewer rows, a lower degree or a smaller network")
+    except OSError as error:
+        where = "" if error.filename is None else f" '{error.filename}'"
+        fail(f"cannot read or write{where}: {(error.strerror or str(error)).lower()}")
+    except ValueError as error:
+        fail(str(error))
+
+
+def fail(sentence: str, code: int = WRONG) -> NoReturn:
+    tell(sentence)
+    raise typer.Exit(code)
+
+
+def tell(sentence: str) -> None:
+    typer.echo(printable(f"pann: {' '.join(sentence.split())}"), err=True)
+
+
+def printable(text: str) -> str:
+    """Names come from files: no control characters for the terminal."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def show_report(report: dict[str, Any], lines: Sequence[str], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(report, allow_nan=False))
+        return
+    for line in lines:
+        print(printable(line))
