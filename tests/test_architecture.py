@@ -57,6 +57,7 @@ LAYERS = (
     "problem_files",
     "solve_commands",
     "demo",
+    "paper",
     "cli",
     "__main__",
 )
