@@ -58,6 +58,7 @@ LAYERS = (
     "problem_files",
     "solve_commands",
     "demo",
+    "paper",
     "terminal",
     "equation_cli",
     "cli",

@@ -61,7 +61,7 @@ def test_the_progress_bar_is_silent_off_a_terminal_and_shows_figures_on_one() ->
         written = io.StringIO()
         console = Console(file=written, force_terminal=is_terminal, width=140)
         with progress_bar("fit", console) as report:
-            report(Progress(Adam(10), 5, 10, {"data": 0.125}))
+            report(Progress("Adam", 5, 10, {"data": 0.125}))
         assert ("data 1.25e-01" in written.getvalue()) == is_terminal
         assert ("Adam" in written.getvalue()) == is_terminal
 

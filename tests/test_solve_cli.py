@@ -7,16 +7,20 @@ import pathlib
 import re
 import subprocess
 import sys
+from typing import Any, NoReturn
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import pann
-from pann import cli, compilation_cache, solution_plots, solve_commands
+from pann import compilation_cache, progress, solution_plots, solve_commands
 from pann.cli import app
 from pann.problems import PROBLEMS
+from pann.solving import second_order
+from pann.training import Progress
 
 SOURCE = pathlib.Path(__file__).parent.parent / "src"
 GOOD = """
@@ -45,6 +49,12 @@ def succeed(*arguments: object) -> str:
     return result.stdout
 
 
+def results(printed: str) -> list[dict[str, Any]]:
+    """The last lines of `--json`, one for every trial."""
+    lines = [json.loads(line) for line in printed.splitlines()]
+    return [line for line in lines if line["event"] == "result"]
+
+
 def check_sentence(result: Result, message: str) -> None:
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
@@ -71,8 +81,7 @@ def test_solve_writes_what_it_tells(folder: pathlib.Path) -> None:
     printed = succeed(
         "solve", "poisson", "--degree", 12, "--width", 0, "--out", "new/one", "--json"
     )
-    assert printed.count("\n") == 1
-    report = json.loads(printed)
+    (report,) = results(printed)
     assert (report["problem"], report["recipe"], report["trial"]) == ("poisson", "default", 0)
     assert (report["degree"], report["terms"], report["units"]) == (12, 91, 0)
     assert report["files"] == ["new/one/solution.pann", "new/one/solution.png"]
@@ -113,7 +122,7 @@ def test_a_file_may_import_its_neighbor(folder: pathlib.Path) -> None:
 )
 def test_a_dry_run_tells_the_sizes_of_the_real_one(name: str, options: tuple[object, ...]) -> None:
     planned = json.loads(succeed("solve", name, *options, "--dry-run", "--json"))
-    solved = json.loads(succeed("solve", name, *options, "--width", 0, "--json"))
+    (solved,) = results(succeed("solve", name, *options, "--width", 0, "--json"))
     for key in ("degree", "terms", "points"):
         assert planned[key] == solved[key]
     assert planned["columns"] == solved["terms"] * len(planned["fields"])
@@ -139,12 +148,13 @@ def test_options_reach_solve(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(solve_commands, "solve", look)
     check_sentence(run("solve", "poisson"), "seen")
-    assert set(seen) == {"report", "seed", "trials", "recipe"}
+    assert set(seen) == {"report", "seed", "trials", "recipe", "out", "resume"}
     asked = {"--degree": 5, "--width": "8,4", "--depth": 3, "--activation": "sin"}
     asked |= {"--points": 50, "--sampling": "sobol", "--iterations": 7, "--precision": "float32"}
     asked |= {"--c": 0.1, "--condition-points": 40, "--trials": 3, "--recipe": "paper"}
     asked |= {"--network": "modified", "--constraint": "H", "--weighting": "gradnorm,causal"}
-    options = ("--seed", 9, "--no-preconditioner")
+    asked |= {"--out": "run", "--checkpoint-every": 5}
+    options = ("--seed", 9, "--no-preconditioner", "--resume")
     run("solve", "poisson", *options, *(part for pair in asked.items() for part in pair))
     del seen["report"]
     assert seen == {
@@ -165,12 +175,15 @@ def test_options_reach_solve(monkeypatch: pytest.MonkeyPatch) -> None:
         "preconditioner": False,
         "weighting": ("gradnorm", "causal"),
         "network": "modified",
+        "out": pathlib.Path("run"),
+        "resume": True,
+        "checkpoint_every": 5,
     }
 
 
 def test_there_is_a_line_for_every_trial() -> None:
     command = ("solve", "poisson", "--degree", 4, "--width", 4, "--iterations", 2, "--trials", 2)
-    lines = [json.loads(line) for line in succeed(*command, "--json").splitlines()]
+    lines = results(succeed(*command, "--json"))
     assert [line["trial"] for line in lines] == [0, 1]
     assert [line["seed"] for line in lines] == [0, 1]
     keys = {"problem", "recipe", "trial", "rel_l2", "residual", "seconds", "terms", "stop"}
@@ -180,18 +193,93 @@ def test_there_is_a_line_for_every_trial() -> None:
     assert "error over the trials: mean" in shown
 
 
-def test_progress_is_for_terminals_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+def test_json_tells_of_progress_as_it_goes() -> None:
+    command = ("solve", "poisson", "--degree", 4, "--width", 4, "--iterations", 3, "--json")
+    told = [json.loads(line) for line in succeed(*command).splitlines()]
+    steps = [line for line in told if line["event"] == "progress"]
+    assert told[len(steps) :] == [line for line in told if line["event"] == "result"]
+    assert (steps[0]["what"], steps[0]["step"], steps[0]["steps"]) == ("degree 4", 1, 1)
+    assert set(steps[0]["figures"]) == {"fresh residual", "error"}
+    network = [line for line in steps if line["what"] == "network"]
+    assert network[-1]["steps"] == 3
+    assert all(line["figures"]["fresh residual"] > 0 for line in network)
 
-    for stream, expected in ((io.StringIO(), ""), (Terminal(), "degree 8: residual 2.50e-01\n")):
-        monkeypatch.setattr(sys, "stderr", stream)
-        with cli._steps() as progress:
-            progress("degree 8", 0.25)
-            progress("network, step 3", 0.125)
-        assert expected in stream.getvalue()
-        assert bool(stream.getvalue()) == bool(expected)
+
+def test_progress_is_drawn_on_terminals_alone() -> None:
+    for is_terminal in (False, True):
+        written = io.StringIO()
+        console = Console(file=written, force_terminal=is_terminal, width=100)
+        with progress.progress_bar("kdv", console) as report:
+            for step in (500, 1000):
+                report(Progress("Adam", step, 2000, {"residual": 0.25, "error": 0.125}))
+        assert bool(written.getvalue()) == is_terminal
+        if is_terminal:
+            for part in (
+                "kdv: Adam",
+                "1,000/2,000",
+                "steps/s",
+                "residual 2.50e-01",
+                "error 1.25e-01",
+            ):
+                assert part in written.getvalue()
+
+
+def test_scalars_for_tensorboard_can_be_read_back(folder: pathlib.Path) -> None:
+    pytest.importorskip("tensorboardX")
+    from tensorboardX.proto.event_pb2 import Event
+
+    with progress.tensorboard(folder / "scalars") as report:
+        report(Progress("Adam", 500, 2000, {"fresh residual": 0.25}))
+        report(Progress("Adam", 1000, 2000, {"fresh residual": 0.125}))
+    (file,) = (folder / "scalars").iterdir()
+    content, events = file.read_bytes(), []
+    while content:
+        # A record is its length, a checksum, the event, and a checksum.
+        length = int.from_bytes(content[:8], "little")
+        events.append(Event.FromString(content[12 : 12 + length]))
+        content = content[16 + length :]
+    found = [
+        (value.tag, event.step, value.simple_value)
+        for event in events
+        for value in event.summary.value
+    ]
+    assert found == [("Adam/fresh_residual", 500, 0.25), ("Adam/fresh_residual", 1000, 0.125)]
+
+
+def test_tensorboard_without_its_package_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    result = run("solve", "poisson", "--degree", 3, "--tensorboard", "scalars")
+    assert result.exit_code == 2
+    assert "install pann[tensorboard]" in result.stderr
+
+
+def test_interrupted_from_the_shell_it_goes_on_from_the_shell(
+    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("solve", "poisson", "--degree", 4, "--width", 4, "--iterations", 5, "--out", "run")
+
+    def stop(*_: object, **__: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(second_order, "_complementary", stop)
+        stopped = run(*command)
+    assert stopped.exit_code == 130
+    assert (
+        stopped.stderr
+        == "pann: stopped; what was done with --out DIR is kept there, and --resume goes on\n"
+    )
+    refused = run(*command)
+    assert refused.exit_code == 2
+    assert "resume=True (--resume)" in refused.stderr
+    assert "another folder" in run(*command, "--resume", "--seed", 1).stderr
+    succeed(*command, "--resume")
+    assert sorted(path.name for path in (folder / "run").iterdir()) == [
+        "checkpoint.pann",
+        "log.txt",
+        "solution.pann",
+        "solution.png",
+    ]
 
 
 # ---- What does not work ----
@@ -288,8 +376,8 @@ def test_a_process_keeps_its_programs_on_disk(folder: pathlib.Path) -> None:
     assert len(kept) > 5
     second = in_shell(folder / "cache", *arguments)
     assert {path.name for path in (folder / "cache" / "xla").iterdir()} == kept
-    results = [json.loads(done.stdout) for done in (first, second)]
-    assert results[0]["rel_l2"] == results[1]["rel_l2"]
+    errors = [results(done.stdout)[0]["rel_l2"] for done in (first, second)]
+    assert errors[0] == errors[1]
 
 
 def test_a_cache_that_cannot_be_written_does_no_harm(

@@ -1,6 +1,7 @@
 """Telling of progress: a bar on a terminal, lines of JSON for programs, scalars for TensorBoard."""
 
 import contextlib
+import datetime
 import json
 import math
 import os
@@ -10,18 +11,11 @@ from typing import IO
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
 from pann.training import Progress as Step
 from pann.training.stage import Report
-
-
-class _Speed(ProgressColumn):
-    """Steps a second, over the last of them."""
-
-    def render(self, task: Task) -> Text:
-        return Text("" if task.speed is None else f"{task.speed:,.3g} steps/s")
 
 
 @contextlib.contextmanager
@@ -40,26 +34,32 @@ def progress_bar(
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
         TextColumn("{task.completed:,}/{task.total:,}"),
-        _Speed(),
-        TimeRemainingColumn(elapsed_when_finished=True),
+        TextColumn("{task.fields[speed]}"),
     )
     bars, figures = Progress(*columns, console=console), Text()
-    bar = bars.add_task(title, total=1)
-    last = ("", 0)
+    bar = bars.add_task(title, total=1, speed="")
+    # The first report of a stage comes after its compilation: speed counts from there.
+    what, first, since = "", 0, 0.0
     with Live(Group(bars, figures), console=console, transient=True):
 
         def report(step: Step) -> None:
-            nonlocal last
-            if step.what != last[0] or step.step < last[1]:
-                bars.reset(
-                    bar,
-                    total=step.num_steps,
-                    completed=step.step,
-                    description=f"{title}: {step.what}",
-                )
+            nonlocal what, first, since
+            now, speed = time.perf_counter(), ""
+            if step.what != what or step.step <= first:
+                what, first, since = step.what, step.step, now
             else:
-                bars.update(bar, completed=step.step)
-            last = step.what, step.step
+                each = (now - since) / (step.step - first)
+                left = datetime.timedelta(seconds=round(each * (step.num_steps - step.step)))
+                rate = 1 / max(each, 1e-9)
+                speed = f"{rate:,.0f} steps/s" if rate >= 10 else f"{rate:.2g} steps/s"
+                speed += f", {left} left"
+            bars.update(
+                bar,
+                description=f"{title}: {step.what}",
+                total=step.num_steps,
+                completed=step.step,
+                speed=speed,
+            )
             figures.plain = "  ".join(f"{name} {value:.2e}" for name, value in step.figures.items())
 
         yield report

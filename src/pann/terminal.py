@@ -28,7 +28,7 @@ def plainly() -> Iterator[None]:
             yield
     except KeyboardInterrupt:
         fail(
-            "stopped; with --out DIR the work done so far is there, and --resume goes on",
+            "stopped; what was done with --out DIR is kept there, and --resume goes on",
             INTERRUPTED,
         )
     except BrokenPipeError:  # `| head` has seen enough
