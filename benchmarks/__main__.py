@@ -21,6 +21,8 @@ NAMES = {
     "equations": "the problems of pann.problems without options, and the weight of conditions",
     "poisson_paper": "Poisson with recipe paper, PINN and PANN, beside the published cells",
     "equation_steps": "Adam step on an equation, the PANN against the PINN",
+    "variant_steps": "Adam step of RFF, ModMLP, GradNorm and causal against plain, KdV",
+    "kills": "processes killed at random moments and resumed: is the model the same?",
     "derivatives": "gradient step of losses with derivatives: Taylor mode against nested",
 }
 QUICK = ("construction", "reproduction", "step_cost", "gradient_or_newton")

@@ -83,7 +83,7 @@ def _measure(case: Case, precision: str) -> dict[str, float]:
 def _task(case: Case, precision: str, *, degree: int) -> tuple[Task, Parameters]:
     problem, basis = case.problem, make_basis(case.problem.domain, degree)
     setup = Setup(
-        problem, problem.check(), case.num_points, "sobol", 0, lambda what, value: None, 400, 1.0
+        problem, problem.check(), case.num_points, "sobol", 0, lambda progress: None, 400, 1.0
     )
     architecture = Architecture(WIDTHS, activation_named("tanh"), None, 0.0, None, False, precision)
     key = jax.random.key(0)
