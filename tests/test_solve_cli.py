@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import pann
-from pann import cli, compilation_cache, solution_plots, solve_commands
+from pann import cli, compilation_cache, field_maps, solve_commands
 from pann.cli import app
 from pann.problems import PROBLEMS
 
@@ -369,9 +369,9 @@ def test_each_field_has_its_row_and_a_network_its_half() -> None:
 def test_extreme_values_leave_the_rest_its_color() -> None:
     values = np.sin(np.linspace(0, 30, 1000))
     values[0] = 1000.0
-    colors, extend = solution_plots._colors(values, is_error=False)
+    colors, extend = field_maps.field_colors(values)
     assert (colors["vmax"], extend) == (pytest.approx(1.0, rel=1e-3), "both")
-    colors, extend = solution_plots._colors(np.full(10, 3.0) + 1e-15, is_error=False)
+    colors, extend = field_maps.field_colors(np.full(10, 3.0) + 1e-15)
     assert colors["vmax"] - colors["vmin"] > 1e-6
 
 

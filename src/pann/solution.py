@@ -136,10 +136,19 @@ class Solution:
         return solve(problem, start_from=self, **options)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Lines in one dimension, heat maps in two, slices through the middle beyond."""
+        """Lines in one dimension, heat maps in two, slices through the middle beyond.
+
+        Where there is time: over time and space, or snapshots if space has more dimensions.
+        """
         from pann import solution_plots
 
         return solution_plots.plot(self, path)
+
+    def plot_history(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Every term of the loss, and the residual at points not used, over the records."""
+        from pann import history_plots
+
+        return history_plots.plot_history(self, path)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a `.pann` file; `pann.load` opens it and needs no code of yours."""
