@@ -150,6 +150,17 @@ class Solution:
 
         return history_plots.plot_history(self, path)
 
+    def animate(
+        self, path: str | os.PathLike[str], frames: int = 60, seconds: float | int = 6.0
+    ) -> None:
+        """Write a moving picture over time, a .gif: lines in one dimension of space, maps in two.
+
+        It lasts that many seconds and begins again.
+        """
+        from pann import animation
+
+        animation.animate(self, path, frames, seconds)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a `.pann` file; `pann.load` opens it and needs no code of yours."""
         state, arrays = model_state(self.model)
