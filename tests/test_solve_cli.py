@@ -16,7 +16,7 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import pann
-from pann import compilation_cache, progress, solution_plots, solve_commands
+from pann import compilation_cache, field_maps, progress, solve_commands
 from pann.cli import app
 from pann.problems import PROBLEMS
 from pann.solving import second_order
@@ -457,9 +457,9 @@ def test_each_field_has_its_row_and_a_network_its_half() -> None:
 def test_extreme_values_leave_the_rest_its_color() -> None:
     values = np.sin(np.linspace(0, 30, 1000))
     values[0] = 1000.0
-    colors, extend = solution_plots._colors(values, is_error=False)
+    colors, extend = field_maps.field_colors(values)
     assert (colors["vmax"], extend) == (pytest.approx(1.0, rel=1e-3), "both")
-    colors, extend = solution_plots._colors(np.full(10, 3.0) + 1e-15, is_error=False)
+    colors, extend = field_maps.field_colors(np.full(10, 3.0) + 1e-15)
     assert colors["vmax"] - colors["vmin"] > 1e-6
 
 

@@ -137,10 +137,30 @@ class Solution:
         return solve(problem, start_from=self, **options)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Lines in one dimension, heat maps in two, slices through the middle beyond."""
+        """Lines in one dimension, heat maps in two, slices through the middle beyond.
+
+        Where there is time: over time and space, or snapshots if space has more dimensions.
+        """
         from pann import solution_plots
 
         return solution_plots.plot(self, path)
+
+    def plot_history(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Every term of the loss, and the residual at points not used, over the records."""
+        from pann import history_plots
+
+        return history_plots.plot_history(self, path)
+
+    def animate(
+        self, path: str | os.PathLike[str], frames: int = 60, seconds: float | int = 6.0
+    ) -> None:
+        """Write a moving picture over time, a .gif: lines in one dimension of space, maps in two.
+
+        It lasts that many seconds and begins again.
+        """
+        from pann import animation
+
+        animation.animate(self, path, frames, seconds)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a `.pann` file; `pann.load` opens it and needs no code of yours."""

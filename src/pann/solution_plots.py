@@ -1,102 +1,87 @@
 """Pictures of a solution: its fields and their halves, the error where it is known, the way there.
 
-Lines in one dimension, heat maps in two; beyond, heat maps over the first two axes with the other
-coordinates in the middle of the domain.
+Lines along one axis. Heat maps over two; if one of them is time, it goes from left to right. In
+time and more dimensions of space, snapshots at a few moments. Further axes are cut in the middle
+of the domain.
 """
 
+import functools
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pann.model import PANN
-from pann.pde.ansatz import Ansatz
-from pann.pde.evaluation import evaluate_parts
-from pann.pde.placing import evaluate
-from pann.pde.problem import Problem
+from pann.field_maps import Colors, add_bar, draw_map, error_colors, error_decades, field_colors
+from pann.history_plots import draw_history, legend_outside
+from pann.picture_files import check_picture, write_picture
+from pann.solution_values import (
+    ERROR,
+    EXACT,
+    NETWORK,
+    POLYNOMIAL,
+    SOLUTION,
+    Drawable,
+    Values,
+    middle_of,
+    space_axes,
+    ticks_along,
+    values_on_grid,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-RESOLUTION = {1: 801, 2: 161}
-PANEL = (3.7, 3.1)  # inches
+LINE_POINTS, MAP_POINTS, SPACE_TIME_POINTS, SNAPSHOT_POINTS = 801, 161, 241, 121
+NUM_SNAPSHOTS = 4
+PANEL, SNAPSHOT = (3.7, 3.1), (2.3, 2.25)  # inches
+# A single row of more panels would be too wide for a page or a screen.
+MAX_COLUMNS, WRAPPED_COLUMNS = 4, 3
 TINY = 1e-17  # where a curve on a logarithmic axis ends
-ERROR = "|error|"
-# A few extreme values, as of polynomials in the corners, would leave the rest without color.
-SHOWN = 0.995
 # Dark and different in print, too; the exact solution lies under the others.
 LINES: dict[str, dict[str, Any]] = {
-    "exact": {"color": "0.75", "linewidth": 5.0},
-    "solution": {"color": "#1f4e9c", "linewidth": 1.8},
-    "polynomial half": {"color": "#c8553d", "linestyle": "--", "linewidth": 1.4},
-    "network half": {"color": "#2a8c6a", "linestyle": ":", "linewidth": 1.8},
+    EXACT: {"color": "0.75", "linewidth": 5.0},
+    SOLUTION: {"color": "#1f4e9c", "linewidth": 1.8},
+    POLYNOMIAL: {"color": "#c8553d", "linestyle": "--", "linewidth": 1.4},
+    NETWORK: {"color": "#2a8c6a", "linestyle": ":", "linewidth": 1.8},
 }
-
-
-@runtime_checkable
-class Quality(Protocol):
-    """What a picture needs of a solution's report."""
-
-    @property
-    def degree(self) -> int: ...
-    @property
-    def residual(self) -> float: ...
-    @property
-    def rel_l2(self) -> float | None: ...
-    @property
-    def history(self) -> Mapping[str, Sequence[float]]: ...
-
-
-@runtime_checkable
-class Drawable(Protocol):
-    """What a picture needs of a solution."""
-
-    @property
-    def model(self) -> PANN: ...
-    @property
-    def ansatz(self) -> Ansatz | None: ...
-    @property
-    def fields(self) -> tuple[str, ...]: ...
-    @property
-    def report(self) -> Quality: ...
-    @property
-    def problem(self) -> Problem | None: ...
 
 
 def plot(solution: Drawable, path: str | os.PathLike[str] | None = None) -> "Figure":
     """Draw the solution; with a path the picture is also written there."""
-    from matplotlib.figure import Figure
-
-    lines = solution.model.domain.dimension == 1
-    panels = [
-        (field, _line_panels(values) if lines else _map_panels(values))
-        for field, values in _fields(solution).items()
-    ]
-    has_history = any(len(values) > 1 for values in solution.report.history.values())
-    num_columns = max(len(names) for _, names in panels) + has_history
-    size = (PANEL[0] * num_columns, PANEL[1] * len(panels) + 0.6)
-    figure = Figure(figsize=size, layout="constrained")
-    grid = figure.add_gridspec(len(panels), num_columns)
-    for row, (field, names) in enumerate(panels):
-        for column, (name, values) in enumerate(names.items()):
-            panel = figure.add_subplot(grid[row, column])
-            if lines:
-                _draw_lines(panel, solution, name, values)
-            else:
-                _draw_map(figure, panel, solution, name, values[name])
-            panel.set_title(f"{field}: {name}" if len(panels) > 1 else name)
-    if has_history:
-        _draw_history(figure.add_subplot(grid[0, -1]), solution)
-    figure.suptitle(_title(solution))
     if path is not None:
-        figure.savefig(path, dpi=130)
+        check_picture(path)
+    ticks, fields = _ticks(solution), _fields(solution)
+    figure = _snapshots(solution, ticks, fields) if len(ticks) > 2 else _panels(solution, fields)
+    figure.suptitle(_title(solution, tuple(ticks)))
+    if path is not None:
+        write_picture(figure, path)
     return figure
 
 
-def _title(solution: Drawable) -> str:
-    report = solution.report
+def _fields(solution: Drawable) -> dict[str, Values]:
+    """For every field what is drawn of it."""
+    return values_on_grid(solution, _ticks(solution))
+
+
+def _ticks(solution: Drawable) -> dict[str, np.ndarray]:
+    """Where each axis that is drawn is evaluated, the one from left to right first."""
+    domain = solution.model.domain
+    space, time = space_axes(domain), domain.time
+    if domain.dimension == 1:
+        return {domain.names[0]: ticks_along(domain, domain.names[0], LINE_POINTS)}
+    if time is None:
+        return {axis: ticks_along(domain, axis, MAP_POINTS) for axis in space[:2]}
+    if len(space) == 1:
+        axes = (time, *space)
+        return {axis: ticks_along(domain, axis, SPACE_TIME_POINTS) for axis in axes}
+    moments = {time: ticks_along(domain, time, NUM_SNAPSHOTS)}
+    return moments | {axis: ticks_along(domain, axis, SNAPSHOT_POINTS) for axis in space[:2]}
+
+
+def _title(solution: Drawable, shown: tuple[str, ...]) -> str:
+    report, domain = solution.report, solution.model.domain
     name = "solution" if solution.problem is None else solution.problem.name
     parts = [name, f"degree {report.degree}"]
     if solution.model.num_units:
@@ -105,149 +90,157 @@ def _title(solution: Drawable) -> str:
         parts.append(f"relative l2 error {report.rel_l2:.1e}")
     else:
         parts.append(f"relative residual {report.residual:.1e}")
-    domain = solution.model.domain
-    middle = [
-        f"{axis} = {(low + high) / 2:g}"
-        for axis, low, high in zip(domain.names, domain.lower, domain.upper, strict=True)
-    ]
-    if len(middle) > 2:
-        parts.append(f"slice at {', '.join(middle[2:])}")
+    cut = [axis for axis in domain.names if axis not in shown]
+    if cut:
+        places = ", ".join(f"{axis} = {middle_of(domain, axis):g}" for axis in cut)
+        parts.append(f"slice at {places}")
     return ", ".join(parts)
 
 
-# ---- What is drawn ----
+def _has_history(solution: Drawable) -> bool:
+    return any(len(values) > 1 for values in solution.report.history.values())
 
 
-def _fields(solution: Drawable) -> dict[str, dict[str, np.ndarray]]:
-    """For every field its values on the grid, by the names of the panels or curves."""
-    points, shape = _grid(solution)
-    network, polynomial = evaluate_parts(solution.model, solution.ansatz, points)
-    exact = _exact(solution, points)
-    fields = {}
-    for number, field in enumerate(solution.fields):
-        value = network[:, number] + polynomial[:, number]
-        values = {"solution": value}
-        if solution.model.num_units:
-            values["polynomial half"] = polynomial[:, number]
-            values["network half"] = network[:, number]
-        if exact is not None:
-            values["exact"] = exact[number]
-            values[ERROR] = np.abs(value - exact[number])
-        fields[field] = {name: array.reshape(shape) for name, array in values.items()}
-    return fields
+def _colors(solution: Drawable, name: str, values: np.ndarray) -> Colors:
+    if name != ERROR:
+        return field_colors(values)
+    is_evolving = solution.model.domain.time is not None
+    return error_decades(values) if is_evolving else error_colors(values)
 
 
-def _grid(solution: Drawable) -> tuple[np.ndarray, tuple[int, ...]]:
-    """Points along the first two axes at most, the others in the middle."""
-    domain = solution.model.domain
-    varied = min(domain.dimension, 2)
-    ticks = np.linspace(-1.0, 1.0, RESOLUTION[varied])
-    mesh = np.stack(np.meshgrid(*[ticks] * varied, indexing="ij"), axis=-1)
-    points = np.zeros((mesh[..., 0].size, domain.dimension))
-    points[:, :varied] = mesh.reshape(-1, varied)
-    return domain.from_reference(points), mesh.shape[:-1]
+def _maps(values: Values) -> Values:
+    """What gets a heat map; that of the exact solution would look like the solution's."""
+    return {name: array for name, array in values.items() if name != EXACT}
 
 
-def _exact(solution: Drawable, points: np.ndarray) -> list[np.ndarray] | None:
-    problem = solution.problem
-    if problem is None or problem.exact is None:
-        return None
-    exact = problem.exact
+# ---- A row of panels for each field ----
+
+
+def _panels(solution: Drawable, fields: dict[str, Values]) -> "Figure":
+    from matplotlib.figure import Figure
+
+    cells_of = _line_cells if solution.model.domain.dimension == 1 else _map_cells
+    rows = {field: cells_of(solution, values) for field, values in fields.items()}
+    has_history = _has_history(solution)
+    width = len(rows[solution.fields[0]])
+    is_wrapped = len(rows) == 1 and width + has_history > MAX_COLUMNS
+    num_columns = WRAPPED_COLUMNS if is_wrapped else width + has_history
+    num_rows = 2 if is_wrapped else len(rows)
+    size = (PANEL[0] * num_columns, PANEL[1] * num_rows + 0.6)
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.add_gridspec(num_rows, num_columns)
+    for row, (field, cells) in enumerate(rows.items()):
+        for number, (name, draw) in enumerate(cells):
+            below, column = divmod(number, num_columns)
+            panel = figure.add_subplot(grid[row + below, column])
+            draw(panel)
+            panel.set_title(f"{field}: {name}" if len(rows) > 1 else name)
+    if has_history:
+        panel = figure.add_subplot(grid[divmod(width, num_columns)])
+        # Nothing is beside it at the end of a wrapped row, nor below it in a row of its own.
+        empty = "right" if is_wrapped else "below" if len(rows) > 1 else None
+        _draw_convergence(solution, empty, panel)
+    return figure
+
+
+# A title, and what draws below it.
+Cell = tuple[str, Callable[["Axes"], None]]
+
+
+def _line_cells(solution: Drawable, values: Values) -> list[Cell]:
+    """The curves in one panel, the error in another."""
+    curves = {name: values[name] for name in LINES if name in values}
+    cells: list[Cell] = [(SOLUTION, functools.partial(_draw_lines, solution, curves))]
+    if ERROR in values:
+        cells.append((ERROR, functools.partial(_draw_error_line, solution, values[ERROR])))
+    return cells
+
+
+def _map_cells(solution: Drawable, values: Values) -> list[Cell]:
     return [
-        evaluate(lambda number=number, **at: _part(exact(**at), number), problem, points)
-        for number in range(len(solution.fields))
+        (name, functools.partial(_draw_map, solution, name, array))
+        for name, array in _maps(values).items()
     ]
 
 
-def _part(values: Any, number: int) -> Any:
-    return values[number] if isinstance(values, tuple) else values
+def _draw_lines(solution: Drawable, curves: Values, panel: "Axes") -> None:
+    at = _along(solution, panel)
+    for label, curve in curves.items():
+        panel.plot(at, curve, label=label, **LINES[label])
+    if len(curves) > 1:
+        panel.legend(frameon=False, fontsize="small")
 
 
-# ---- Panels ----
+def _draw_error_line(solution: Drawable, error: np.ndarray, panel: "Axes") -> None:
+    panel.semilogy(_along(solution, panel), np.maximum(error, TINY), color="#7a1f4f", linewidth=1.0)
 
 
-Values = dict[str, np.ndarray]
-
-
-def _line_panels(values: Values) -> dict[str, Values]:
-    """The curves in one panel, the error in another."""
-    curves = {name: values[name] for name in LINES if name in values}
-    panels = {"solution": curves}
-    if ERROR in values:
-        panels[ERROR] = {ERROR: values[ERROR]}
-    return panels
-
-
-def _map_panels(values: Values) -> dict[str, Values]:
-    """A heat map each; that of the exact solution would look like the solution's."""
-    return {name: {name: array} for name, array in values.items() if name != "exact"}
-
-
-def _draw_lines(panel: "Axes", solution: Drawable, name: str, curves: Values) -> None:
+def _along(solution: Drawable, panel: "Axes") -> np.ndarray:
+    """Name the panel's axis after the only one there is, and give the coordinates along it."""
     domain = solution.model.domain
-    at = np.linspace(domain.lower[0], domain.upper[0], RESOLUTION[1])
-    if name == ERROR:
-        panel.semilogy(at, np.maximum(curves[ERROR], TINY), color="#7a1f4f", linewidth=1.0)
-    else:
-        for label, curve in curves.items():
-            panel.plot(at, curve, label=label, **LINES[label])
-        if len(curves) > 1:
-            panel.legend(frameon=False, fontsize="small")
     panel.set_xlim(domain.lower[0], domain.upper[0])
     panel.set_xlabel(domain.names[0])
     panel.grid(alpha=0.25)
+    return ticks_along(domain, domain.names[0], LINE_POINTS)
 
 
-def _draw_map(
-    figure: "Figure", panel: "Axes", solution: Drawable, name: str, values: np.ndarray
-) -> None:
+def _draw_map(solution: Drawable, name: str, values: np.ndarray, panel: "Axes") -> None:
     domain = solution.model.domain
-    extent = (domain.lower[0], domain.upper[0], domain.lower[1], domain.upper[1])
-    colors, extend = _colors(values, is_error=name == ERROR)
-    # Lengths along both axes compare only where neither is time.
-    widths = domain.widths
-    alike = domain.time not in domain.names[:2] and 0.5 <= widths[0] / widths[1] <= 2
-    image = panel.imshow(
-        values.T,
-        origin="lower",
-        extent=extent,
-        aspect="equal" if alike else "auto",
-        interpolation="bilinear",
-        **colors,
-    )
-    panel.set_xlabel(domain.names[0])
-    panel.set_ylabel(domain.names[1])
-    bar = figure.colorbar(image, ax=panel, shrink=0.82, pad=0.02, extend=extend)
-    bar.ax.tick_params(labelsize="small")
-    bar.outline.set_visible(False)
+    first, second = tuple(_ticks(solution))
+    colors = _colors(solution, name, values)
+    image = draw_map(panel, domain, (first, second), values, colors)
+    add_bar([panel], image, colors.extend)
 
 
-def _colors(values: np.ndarray, *, is_error: bool) -> tuple[dict[str, Any], str]:
-    """Map and limits, and which ends of the values lie beyond them."""
-    low, high = float(np.min(values)), float(np.max(values))
-    largest = max(abs(low), abs(high))
-    limit = float(np.quantile(np.abs(values), SHOWN)) or largest or 1.0
-    is_cut = largest > 1.5 * limit
-    limit = limit if is_cut else largest or 1.0
-    if is_error:
-        return {"cmap": "magma", "vmin": 0.0, "vmax": limit}, "max" if is_cut else "neither"
-    if low < 0 < high:
-        colors = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
-        return colors, "both" if is_cut else "neither"
-    # A constant field is one color: without room around it, its rounding would be drawn.
-    room = max(0.0, 1e-6 * largest - (high - low))
-    return {"cmap": "viridis", "vmin": low - room, "vmax": high + room}, "neither"
-
-
-def _draw_history(panel: "Axes", solution: Drawable) -> None:
-    for name, values in solution.report.history.items():
-        marker = "o" if len(values) < 30 else None
-        panel.semilogy(
-            np.maximum(values, 1e-40), marker=marker, markersize=4, linewidth=1.4, label=name
-        )
+def _draw_convergence(solution: Drawable, empty: str | None, panel: "Axes") -> None:
+    """`empty` says where there is room for the legend outside."""
+    draw_history(panel, solution.report.history)
     panel.set_title("convergence")
-    panel.set_box_aspect(0.9)
-    panel.set_xlabel("step")
-    panel.locator_params(axis="x", integer=True)
-    panel.grid(alpha=0.25)
-    panel.legend(frameon=False, fontsize="small")
+    if empty is None:
+        panel.legend(framealpha=0.8, edgecolor="none", fontsize="small")
+    else:
+        legend_outside(panel, below=empty == "below")
+    # The maps beside it are as high as they are wide, unless one of their axes is time.
+    if solution.model.domain.time is None:
+        panel.set_box_aspect(0.9)
+
+
+# ---- Snapshots ----
+
+
+def _snapshots(
+    solution: Drawable, ticks: dict[str, np.ndarray], fields: dict[str, Values]
+) -> "Figure":
+    """A row for each field and half, in colors that mean the same at all moments."""
+    from matplotlib.figure import Figure
+
+    domain, (time, *space) = solution.model.domain, ticks
+    moments = ticks[time]
+    rows = [
+        (f"{field}: {name}" if len(fields) > 1 else name, name, array)
+        for field, values in fields.items()
+        for name, array in _maps(values).items()
+    ]
+    has_history = _has_history(solution)
+    size = (SNAPSHOT[0] * len(moments) + 1.0, SNAPSHOT[1] * (len(rows) + has_history) + 0.6)
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.add_gridspec(len(rows) + has_history, len(moments))
+    for row, (title, name, array) in enumerate(rows):
+        colors = _colors(solution, name, array)
+        panels = [figure.add_subplot(grid[row, column]) for column in range(len(moments))]
+        for moment, panel, values in zip(moments, panels, array, strict=True):
+            image = draw_map(panel, domain, (space[0], space[1]), values, colors)
+            panel.locator_params(nbins=3)
+            if row == 0:
+                panel.set_title(f"{time} = {moment:.3g}")
+            if row < len(rows) - 1:
+                panel.set_xlabel("")
+                panel.tick_params(labelbottom=False)
+        for panel in panels[1:]:
+            panel.set_ylabel("")
+            panel.tick_params(labelleft=False)
+        panels[0].set_ylabel(f"{title}\n{space[1]}")
+        add_bar(panels, image, colors.extend)
+    if has_history:
+        _draw_convergence(solution, "right", figure.add_subplot(grid[-1, : len(moments) - 1]))
+    return figure
