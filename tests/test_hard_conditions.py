@@ -462,11 +462,11 @@ def test_derivatives_are_the_analytic_ones(solved):
 
 
 def test_datasets_and_pictures_show_u(solved):
-    from pann import solution_plots
+    from pann.pictures import plots
 
     data = solved.to_xarray(resolution=5)
     np.testing.assert_allclose(data.u.sel(x=1.0, y=1.5), harmonic(1.0, 1.5), rtol=0, atol=1e-13)
-    values = solution_plots._fields(solved)["u"]
+    values = plots._fields(solved)["u"]
     assert np.max(values["|error|"]) < 1e-9
     solved.plot()
 

@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import pann
-from pann import animation, field_maps, solution_values
+from pann.pictures import animation, field_maps
+from pann.pictures import values as solution_values
 from pann.training import Adam, Prune
 
 
@@ -225,16 +226,16 @@ def test_a_history_has_every_term_by_its_name(trained: pann.Solution, tmp_path) 
     (panel,) = figure.axes
     curves = {line.get_label(): line for line in panel.lines}
     history = trained.report.history
-    assert set(curves) == set(history)
+    assert set(curves) == set(history) - {"step"}
     assert {"residual", "initial 2", "fresh residual"} <= set(curves)
     for name, line in curves.items():
         np.testing.assert_allclose(line.get_ydata(), history[name])
-        np.testing.assert_array_equal(line.get_xdata(), np.arange(len(history[name])))
-    assert [name for name, line in curves.items() if line.get_linestyle() == "--"] == [
-        "fresh residual"
-    ]
-    assert {text.get_text() for text in panel.get_legend().get_texts()} == set(history)
-    assert (panel.get_xlabel(), panel.get_ylabel()) == ("number of the record", "value")
+        np.testing.assert_array_equal(line.get_xdata(), history["step"])
+    strokes = {name: line.get_linestyle() for name, line in curves.items()}
+    assert (strokes.pop("fresh residual"), strokes.pop("error", ":")) == ("--", ":")
+    assert not {"--", ":"} & set(strokes.values())
+    assert {text.get_text() for text in panel.get_legend().get_texts()} == set(curves)
+    assert (panel.get_xlabel(), panel.get_ylabel()) == ("step", "value")
     assert panel.get_yscale() == "log"
     assert (tmp_path / "history.png").read_bytes().startswith(b"\x89PNG")
 

@@ -16,8 +16,9 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import pann
-from pann import compilation_cache, field_maps, progress, solve_commands
+from pann import compilation_cache, progress, solve_commands
 from pann.cli import app
+from pann.pictures import field_maps
 from pann.problems import PROBLEMS
 from pann.solving import second_order
 from pann.training import Progress

@@ -177,7 +177,11 @@ def test_gradients_solve_an_easy_equation(trained):
     assert trained.rel_l2 in errors
     assert len(set(residuals)) == 2
     history = trained.report.history
-    assert {"residual", "dirichlet 1", "neumann 2", "constraint", "fresh residual"} == set(history)
+    terms = {"residual", "dirichlet 1", "neumann 2", "constraint"}
+    assert terms | {"step", "fresh residual", "error"} == set(history)
+    assert len({len(values) for values in history.values()}) == 1
+    assert history["step"] == sorted(history["step"])
+    assert history["error"][-1] == pytest.approx(trained.rel_l2, rel=0.1)
     assert history["residual"][-1] < 1e-2 * history["residual"][0]
 
 

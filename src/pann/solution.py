@@ -141,15 +141,15 @@ class Solution:
 
         Where there is time: over time and space, or snapshots if space has more dimensions.
         """
-        from pann import solution_plots
+        from pann.pictures import plots
 
-        return solution_plots.plot(self, path)
+        return plots.plot(self, path)
 
     def plot_history(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Every term of the loss, and the residual at points not used, over the records."""
-        from pann import history_plots
+        from pann.pictures import history
 
-        return history_plots.plot_history(self, path)
+        return history.plot_history(self, path)
 
     def animate(
         self, path: str | os.PathLike[str], frames: int = 60, seconds: float | int = 6.0
@@ -158,7 +158,7 @@ class Solution:
 
         It lasts that many seconds and begins again.
         """
-        from pann import animation
+        from pann.pictures import animation
 
         animation.animate(self, path, frames, seconds)
 

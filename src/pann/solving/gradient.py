@@ -226,12 +226,16 @@ def _solution(
 
 
 def _history(outcomes: tuple[Outcome, ...], trial: int) -> dict[str, list[float]]:
-    """Every term of the loss and the fresh residual over the records of all stages."""
-    history: dict[str, list[float]] = {}
+    """The steps of all stages, and every term of the loss and the fresh residual after them."""
+    history: dict[str, list[float]] = {"step": []}
+    before = 0
     for outcome in outcomes:
+        steps = before + outcome.history["step"]
+        # Pruning is no step, and has one record.
+        before = int(steps[-1]) if not isinstance(outcome.stage, Prune) else before
+        history["step"].extend(float(min(step, before)) for step in steps)
         for name, values in outcome.history.items():
             if name not in ("step", "seconds"):
-                history.setdefault(HELD_OUT.get(name, name), []).extend(
-                    float(value) for value in values[trial]
-                )
+                told = HELD_OUT.get(name, name)
+                history.setdefault(told, []).extend(float(value) for value in values[trial])
     return history

@@ -12,10 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pann.field_maps import Colors, add_bar, draw_map, error_colors, error_decades, field_colors
-from pann.history_plots import draw_history, legend_outside
-from pann.picture_files import check_picture, write_picture
-from pann.solution_values import (
+from pann.pictures.field_maps import (
+    Colors,
+    add_bar,
+    draw_map,
+    error_colors,
+    error_decades,
+    field_colors,
+)
+from pann.pictures.history import draw_history, legend_outside
+from pann.pictures.picture_files import check_picture, write_picture
+from pann.pictures.values import (
     ERROR,
     EXACT,
     NETWORK,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pann.picture_files import check_picture, write_picture
-from pann.solution_values import Drawable
+from pann.pictures.picture_files import check_picture, write_picture
+from pann.pictures.values import Drawable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.legend import Legend
 
 # Not part of what is made small: measured at points, or rows, that training does not see.
-MEASURED = ("fresh residual", "held_out")
+MEASURED = ("fresh residual", "held_out", "error")
+STEP = "step"
 FEW_RECORDS = 30
 NUM_COLORS = 10
 
@@ -46,23 +47,25 @@ def plot_history(solution: Drawable, path: str | os.PathLike[str] | None = None)
 
 
 def draw_history(panel: "Axes", history: History) -> None:
-    """A curve for each name over the number of its records, which are steps or lie between some.
+    """A curve for each name over the steps, or the number of its records where there are none.
 
-    What is measured at fresh points is black and dashed. On the logarithmic axis there are gaps
-    where a value is zero or not finite.
+    What is measured at fresh points is black, dashed or dotted. On the logarithmic axis there are
+    gaps where a value is zero or not finite.
     """
-    terms = [name for name in history if name not in MEASURED]
+    terms = [name for name in history if name not in (*MEASURED, STEP)]
+    steps = history.get(STEP)
     for name in (*terms, *(name for name in MEASURED if name in history)):
         drawn = np.array(history[name], dtype=float)
         is_shown = np.isfinite(drawn) & (drawn > 0)
         label = name if np.any(is_shown) else f"{name} (never above 0)"
         drawn[~is_shown] = np.nan
-        style = _measured_style() if name in MEASURED else _term_style(terms.index(name))
+        style = _measured_style(name) if name in MEASURED else _term_style(terms.index(name))
         # A single record between gaps shows only as a mark.
         marker = "o" if len(drawn) < FEW_RECORDS else None
-        panel.plot(drawn, label=label, marker=marker, markersize=3.5, **style)
+        places = np.arange(len(drawn)) if steps is None else steps
+        panel.plot(places, drawn, label=label, marker=marker, markersize=3.5, **style)
     panel.set_yscale("log")
-    panel.set_xlabel("number of the record")
+    panel.set_xlabel("number of the record" if steps is None else "step")
     panel.set_ylabel("value")
     panel.locator_params(axis="x", integer=True)
     panel.grid(alpha=0.25)
@@ -76,8 +79,9 @@ def legend_outside(panel: "Axes", *, below: bool = False) -> "Legend":
     return legend
 
 
-def _measured_style() -> dict[str, Any]:
-    return {"color": "black", "linestyle": "--", "linewidth": 1.8, "zorder": 3}
+def _measured_style(name: str) -> dict[str, Any]:
+    stroke = ":" if name == "error" else "--"
+    return {"color": "black", "linestyle": stroke, "linewidth": 1.8, "zorder": 3}
 
 
 def _term_style(number: int) -> dict[str, Any]:

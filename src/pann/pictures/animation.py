@@ -12,10 +12,10 @@ import numpy as np
 from jaxtyping import Float
 
 from pann.domain import Box
-from pann.field_maps import add_bar, draw_map, error_decades, field_colors
-from pann.gif_files import DOTS_PER_INCH, Moving, Scene, write_gif
-from pann.picture_files import check_name, write_at_once
-from pann.solution_values import (
+from pann.pictures.field_maps import add_bar, draw_map, error_decades, field_colors
+from pann.pictures.gif_files import DOTS_PER_INCH, Moving, Scene, write_gif
+from pann.pictures.picture_files import check_name, write_at_once
+from pann.pictures.values import (
     ERROR,
     EXACT,
     NETWORK,
