@@ -29,7 +29,8 @@ class Report:
 
     `residual` is the root mean square residual at points that were not used, relative to the size
     of the equation's terms there, or that of a condition if it is larger; `rel_l2` the relative l2
-    error where the solution is known. `trials` has the figures of every trial.
+    error where the solution is known, `field_errors` that of every field. `trials` has the figures
+    of every trial.
     """
 
     how: str
@@ -41,6 +42,7 @@ class Report:
     seconds: float
     history: dict[str, list[float]]
     trials: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    field_errors: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,6 +222,7 @@ def trial_figures(solution: Solution, seed: int) -> dict[str, Any]:
     return {
         "seed": seed,
         "rel_l2": solution.rel_l2,
+        "field_errors": solution.report.field_errors,
         "residual": solution.residual,
         "seconds": solution.report.seconds,
         "terms": solution.model.num_terms,

@@ -115,7 +115,10 @@ def solve_problem(
     )
     reports = []
     for trial, figures in enumerate(solution.report.trials):
-        finite = {key: _finite(figures[key]) for key in ("rel_l2", "residual")}
+        finite: Report = {key: _finite(figures[key]) for key in ("rel_l2", "residual")}
+        finite["field_errors"] = {
+            name: _finite(value) for name, value in figures["field_errors"].items()
+        }
         reports.append({**common, "trial": trial, **figures, **finite})
     return solution, reports
 

@@ -16,7 +16,7 @@ from pann.pde.blocks import Block, make_block
 from pann.pde.newton import Unknowns, start
 from pann.pde.rows import Causal, equation_rows
 from pann.solution import Report, Solution, trial_figures
-from pann.solving.quality import error_under_way, indicator, relative_error
+from pann.solving.quality import error_under_way, indicator, relative_errors
 from pann.solving.second_order import carried
 from pann.solving.setup import Setup
 from pann.training import (
@@ -204,6 +204,7 @@ def _solution(
     )
     whole = dataclasses.replace(model, parameters=wide)
     unknowns = Unknowns(wide.kept_b, wide.equation)
+    rel_l2, field_errors = relative_errors(problem, model, setup.ansatz)
     stages = ", ".join(type(stage).__name__ for stage in recipe)
     last = outcomes[-1]
     return Solution(
@@ -215,10 +216,11 @@ def _solution(
             degree=int(np.max(basis.degrees, initial=0)),
             num_points=num_points,
             residual=indicator(setup.fresh(basis), conditions, unknowns, whole, setup.ansatz),
-            rel_l2=relative_error(problem, model, setup.ansatz),
+            rel_l2=rel_l2,
             stop="; ".join((last.reasons[trial], *last.notes)),
             seconds=time.perf_counter() - begin,
             history=_history(outcomes, trial),
+            field_errors=field_errors,
         ),
         problem=problem,
         ansatz=setup.ansatz,

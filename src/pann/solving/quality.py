@@ -79,12 +79,23 @@ def relative_residual(
     return float(np.sqrt(np.max(squares / np.where(totals > 0, totals, 1.0))))
 
 
+def relative_errors(
+    problem: Problem, model: PANN, ansatz: Ansatz | None = None
+) -> tuple[float | None, dict[str, float]]:
+    """The relative l2 error of all fields, and of each, at 100,000 random points, if known."""
+    if problem.exact is None:
+        return None, {}
+    points = uniform(problem.domain, NUM_TEST, seed=1).coordinates
+    found, true = evaluate_solution(model, ansatz, points), _true(problem, points)
+    return relative_l2(found, true), {
+        name: relative_l2(found[:, number], true[:, number])
+        for number, name in enumerate(problem.fields)
+    }
+
+
 def relative_error(problem: Problem, model: PANN, ansatz: Ansatz | None = None) -> float | None:
     """The relative l2 error of all fields at 100,000 random points, if the solution is known."""
-    if problem.exact is None:
-        return None
-    points = uniform(problem.domain, NUM_TEST, seed=1).coordinates
-    return relative_l2(evaluate_solution(model, ansatz, points), _true(problem, points))
+    return relative_errors(problem, model, ansatz)[0]
 
 
 def _true(

@@ -22,7 +22,7 @@ from pann.pde.levenberg import levenberg_marquardt, residual_sizes
 from pann.pde.newton import Unknowns, newton, start
 from pann.pde.problem import Problem
 from pann.solution import Report, Solution, trial_figures
-from pann.solving.quality import indicator, relative_error
+from pann.solving.quality import indicator, relative_errors
 from pann.solving.setup import Setup
 from pann.training.stage import Progress
 
@@ -187,15 +187,17 @@ def _with_network(
     )
     model = dataclasses.replace(before.model, parameters=whole)
     residual = indicator(fresh, blocks[1:], solved, model, setup.ansatz)
+    rel_l2, field_errors = relative_errors(problem, model, setup.ansatz)
     steps = raced_steps + len(outcome.fresh) - 1
     how = f"{before.report.how}, then Levenberg-Marquardt on both, {steps} steps"
     report = dataclasses.replace(
         before.report,
         how=how,
         residual=residual,
-        rel_l2=relative_error(problem, model, setup.ansatz),
+        rel_l2=rel_l2,
         stop=outcome.reason,
         seconds=time.perf_counter() - begin,
+        field_errors=field_errors,
         history=before.report.history
         | {"training residual": outcome.training, "fresh residual": outcome.fresh},
     )
@@ -255,6 +257,7 @@ def on_basis(
     place = setup.checkpoint.within(f"terms {basis.num_terms}")
     unknowns, outcome = newton(blocks, unknowns, checkpoint=place)
     model = _model(problem.domain, basis, unknowns, precision)
+    rel_l2, field_errors = relative_errors(problem, model, setup.ansatz)
     parameters = {name: float(value) for name, value in unknowns.parameters.items()}
     return Solution(
         model=model,
@@ -265,10 +268,11 @@ def on_basis(
             degree=int(np.max(basis.degrees, initial=0)),
             num_points=sum(len(block.weights) for block in blocks),
             residual=indicator(setup.fresh(basis), blocks[1:], unknowns, model, setup.ansatz),
-            rel_l2=relative_error(problem, model, setup.ansatz),
+            rel_l2=rel_l2,
             stop=outcome.reason,
             seconds=time.perf_counter() - begin,
             history={"sum of squares": outcome.sums},
+            field_errors=field_errors,
         ),
         problem=problem,
         ansatz=setup.ansatz,
