@@ -61,6 +61,7 @@ LAYERS = (
     "paper",
     "terminal",
     "equation_cli",
+    "paper_cli",
     "cli",
     "__main__",
 )

@@ -1,0 +1,187 @@
+"""Tables: the published figure, ours in the faithful mode and by default, side by side."""
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pann.paper import published
+from pann.paper.experiments import Experiment
+from pann.runs import Store
+
+Record = Mapping[str, Any]
+# Settings that say how a row was run, not which cell it is.
+HOW = {
+    "mode",
+    "revision",
+    "seed",
+    "precision",
+    "problem",
+    "target",
+    "trials",
+    "adam_steps",
+    "lbfgs_iterations",
+}
+FORMATS = ("text", "markdown", "latex")
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A heading for each column, and lines of texts."""
+
+    title: str
+    columns: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
+
+    def shown(self, form: str) -> str:
+        """As text, Markdown or LaTeX."""
+        if form not in FORMATS:
+            raise ValueError(f"a table is one of {', '.join(FORMATS)}, got '{form}'")
+        if form == "latex":
+            return self._latex()
+        widths = [max(map(len, column)) for column in zip(self.columns, *self.lines, strict=True)]
+        row = lambda texts: [t.ljust(w) for t, w in zip(texts, widths, strict=True)]
+        if form == "text":
+            lines = ["  ".join(row(line)).rstrip() for line in (self.columns, *self.lines)]
+            return "\n".join([self.title, "", *lines])
+        rule = ["-" * width for width in widths]
+        lines = [f"| {' | '.join(row(line))} |" for line in (self.columns, rule, *self.lines)]
+        return "\n".join([f"**{self.title}**", "", *lines])
+
+    def _latex(self) -> str:
+        escaped = lambda text: text.replace("_", r"\_").replace("%", r"\%")
+        lines = [" & ".join(map(escaped, line)) + r" \\" for line in (self.columns, *self.lines)]
+        head = [rf"\begin{{tabular}}{{{'l' * len(self.columns)}}}", r"\hline", lines[0], r"\hline"]
+        return "\n".join([f"% {self.title}", *head, *lines[1:], r"\hline", r"\end{tabular}"])
+
+
+def compare(experiment: Experiment, store: Store) -> Table:
+    """What the store has of an experiment, beside what the paper printed."""
+    records = [each for each in store.records(experiment.name) if each["status"] == "done"]
+    if not records:
+        raise ValueError(
+            f"the store has no finished row of '{experiment.name}'; run it first: pann paper run "
+            f"{experiment.name}"
+        )
+    cells = {}
+    for record in records:
+        for field, errors in _errors(record):
+            key = _cell(record, field)
+            cells.setdefault(key, {})[record["configuration"]["mode"]] = (record, errors)
+    names = list(dict.fromkeys(name for key in cells for name, _ in key))
+    printed = _published(experiment)
+    by_default = [each for key, each in cells.items() if set(each) == {"default"} and len(key) < 2]
+    lines = []
+    for key, modes in cells.items():
+        told = dict(key)
+        if "faithful" not in modes and modes in by_default and len(cells) > len(by_default):
+            continue  # one run for the whole table: it stands in every line
+        found = _find(printed, told)
+        default = modes.get("default") or _of_field(by_default, cells, told)
+        lines.append(
+            (
+                *(_text(told.get(name, "")) for name in names),
+                _mean(found),
+                *_ours(modes.get("faithful"), found),
+                *_ours(default, found),
+                _text(found.get("seconds") if found else None),
+                _text(_seconds(modes.get("faithful"))),
+                _text(_seconds(default)),
+            )
+        )
+    ending = ("published", "faithful", "ratio", "default", "ratio", "s", "s faithful", "s default")
+    return Table(experiment.shows, (*names, *ending), tuple(sorted(lines, key=_order)))
+
+
+def _errors(record: Record) -> Iterable[tuple[str | None, Sequence[float | None]]]:
+    errors = record["figures"]["errors"]
+    return errors.items() if isinstance(errors, dict) else [(None, errors)]
+
+
+def _cell(record: Record, field: str | None) -> tuple[tuple[str, Any], ...]:
+    cell = {name: value for name, value in record["configuration"].items() if name not in HOW}
+    if record["configuration"]["mode"] == "default":
+        # The size of the default network is not the cell's.
+        cell = {name: value for name, value in cell.items() if name not in ("width", "depth")}
+    if field is not None and len(record["figures"]["errors"]) > 1:
+        cell["field"] = field
+    return tuple(cell.items())
+
+
+def _published(experiment: Experiment) -> list[Record]:
+    if experiment.published is None:
+        return []
+    frame = published.load(experiment.published)
+    return [each for each in frame.to_dict("records") if "mean" in each]
+
+
+def _find(printed: Sequence[Record], cell: Mapping[str, Any]) -> Record | None:
+    """The printed cell that says the same wherever both say something."""
+    for record in printed:
+        shared = [name for name in cell if name in record]
+        if shared and all(_same(record[name], cell[name]) for name in shared):
+            empty = [n for n in ("c", "width", "activation") if n in record and n not in cell]
+            if all(_missing(record[name]) for name in empty):
+                return record
+    return None
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, str) or isinstance(other, str):
+        return str(one) == str(other)
+    return not _missing(one) and math.isclose(float(one), float(other))
+
+
+def _missing(value: Any) -> bool:
+    return value is None or value == "" or value != value or str(value) == "<NA>"
+
+
+def _of_field(by_default: list[Any], cells: Mapping[Any, Any], told: Mapping[str, Any]) -> Any:
+    for key, modes in cells.items():
+        if modes in by_default and dict(key).get("field") == told.get("field"):
+            return modes["default"]
+    return None
+
+
+def _ours(found: tuple[Record, Sequence[float | None]] | None, cell: Record | None) -> tuple:
+    if found is None:
+        return "", ""
+    errors = [error for error in found[1] if error is not None]
+    if not errors:
+        return "not finite", ""
+    mean = statistics.mean(errors)
+    deviation = f" ({statistics.pstdev(errors):.1e})" if len(errors) > 1 else ""
+    ratio = "" if cell is None or _missing(cell["mean"]) else f"{mean / float(cell['mean']):.2g}"
+    return f"{mean:.2e}{deviation}", ratio
+
+
+def _mean(found: Record | None) -> str:
+    if found is None or _missing(found["mean"]):
+        return ""
+    deviation = found.get("deviation")
+    doubted = "?" if found.get("doubt") else ""
+    spread = "" if _missing(deviation) else f" ({float(deviation):.1e})"  # type: ignore[arg-type]
+    return f"{float(found['mean']):.2e}{spread}{doubted}"
+
+
+def _seconds(found: tuple[Record, Any] | None) -> float | None:
+    return None if found is None else found[0]["seconds"]
+
+
+def _text(value: Any) -> str:
+    if _missing(value):
+        return ""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _order(line: tuple[str, ...]) -> tuple:
+    return tuple((0, float(t), "") if _is_number(t) else (1, 0.0, t) for t in line)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,189 @@
+"""The paper's five tables of equations: a row of ours for every cell, and how one is run.
+
+`faithful` does what the paper did; a row says everything that determines it, the steps included, so
+that smaller sizes are other rows. `default` is `pann.solve` without options, once for a table.
+"""
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from pann import baselines
+from pann.network import RandomFourier
+from pann.paper import published
+from pann.paper.degrees import degree_of
+from pann.pde import Problem
+from pann.problems import PROBLEMS
+from pann.runs import Result, Row
+from pann.solution import Solution
+from pann.solve import solve
+from pann.solving.gradient import PAPER
+from pann.training import LBFGS, Adam, Recipe, Stepwise
+
+NAMES = ("poisson", "allen_cahn", "kdv", "ks", "grey_scott")
+# In time the paper's polynomial is constant.
+SPACE = {"kdv": ("x",), "ks": ("x",), "grey_scott": ("x", "y")}
+NUM_FREQUENCIES = 100
+CELL = ("sampling", "model", "base", "width", "depth", "c", "num_points")
+# Raised when the same row would give other figures.
+REVISION = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """How much of a table is run, and how long each cell."""
+
+    trials: int
+    adam_steps: int
+    lbfgs_iterations: int
+    points: tuple[int, ...] | None = None  # as published where None
+    models: int | None = None  # the first so many rows of each kind
+
+
+SIZES = {
+    "smoke": Size(1, 20, 2, points=(64,), models=1),
+    "quick": Size(1, 1_000, 50, points=(1024,)),
+    "full": Size(5, 100_000, 400),
+}
+
+
+def rows(name: str, size: str, mode: str, trials: int | None = None) -> list[Row]:
+    """The rows of one table."""
+    if mode == "default":
+        configuration: dict[str, Any] = {"mode": mode, "problem": name, "revision": REVISION}
+        if size == "smoke":
+            configuration |= {"degree": 6, "width": 0}
+        return [Row(name, configuration)]
+    chosen = SIZES[size]
+    cells = [
+        _cell(record)
+        for record in published.load(name).to_dict("records")
+        if chosen.points is None or record["num_points"] == _smallest(name)
+    ]
+    unique = list({tuple(sorted(cell.items())): cell for cell in cells}.values())
+    if chosen.models is not None:
+        kinds = {(cell["model"], cell.get("base")): cell for cell in reversed(unique)}
+        unique = list(kinds.values())
+    common = {
+        "mode": mode,
+        "problem": name,
+        "trials": trials or chosen.trials,
+        "adam_steps": chosen.adam_steps,
+        "lbfgs_iterations": chosen.lbfgs_iterations,
+        "precision": "float32",
+        "seed": 0,
+        "revision": REVISION,
+    }
+    made = []
+    for cell in unique:
+        num_points = cell["num_points"] if chosen.points is None else chosen.points[0]
+        made.append(Row(name, common | cell | {"num_points": num_points}))
+    return made
+
+
+@functools.cache
+def _smallest(name: str) -> int:
+    return int(min(published.load(name)["num_points"]))
+
+
+def _cell(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What the table says of a cell, without what it leaves out."""
+    told = {key: record[key] for key in CELL}
+    present = {key: value for key, value in told.items() if value == value and value != ""}
+    return {
+        key: int(value) if key in ("width", "depth", "num_points") else value
+        for key, value in present.items()
+    }
+
+
+def run(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
+    """Run one row; what was killed goes on from its checkpoint."""
+    make = PROBLEMS[configuration["problem"]]
+    if configuration["mode"] == "default":
+        options = {key: configuration[key] for key in ("degree", "width") if key in configuration}
+        return _result(solve(make(), out=scratch, resume=True, **options))
+    evolves = configuration["problem"] in SPACE
+    problem = make(faithful=True) if evolves else make()
+    return _result(_faithful(problem, configuration, scratch))
+
+
+def _faithful(
+    problem: Problem, configuration: Mapping[str, Any], scratch: pathlib.Path
+) -> Solution:
+    name, model = configuration["problem"], configuration["model"]
+    base = configuration.get("base", "plain")
+    options: dict[str, Any] = {
+        "points": configuration["num_points"],
+        "sampling": configuration["sampling"],
+        "precision": configuration["precision"],
+        "seed": configuration["seed"],
+        "trials": configuration["trials"],
+        "recipe": recipe(configuration["adam_steps"], configuration["lbfgs_iterations"]),
+        "axes": SPACE.get(name),
+        "embedding": RandomFourier(NUM_FREQUENCIES) if base == "rff" else None,
+        "network": "modified" if base == "modmlp" else "mlp",
+        "weighting": base if base in ("gradnorm", "causal") else None,
+        "out": scratch,
+        "resume": True,
+    }
+    if model == "PINN":
+        size = {"width": configuration["width"], "depth": configuration["depth"]}
+        return baselines.pinn(problem, **options, **size)
+    degree = degree_of(name, configuration["c"], configuration["num_points"])
+    options |= {"degree": degree, "preconditioner": True}
+    if model == "PL":
+        return solve(problem, width=0, constraint="none", **options)
+    size = {"width": configuration["width"], "depth": configuration["depth"]}
+    return solve(problem, constraint="E", **options, **size)
+
+
+def recipe(adam_steps: int, lbfgs_iterations: int) -> Recipe:
+    """The paper's recipe for equations with these numbers of steps."""
+    decay = max(1, adam_steps // 50)
+    return tuple(
+        dataclasses.replace(
+            stage,
+            steps=adam_steps,
+            rate=Stepwise(1e-3, 0.9, decay),
+            record_every=_divisor(adam_steps),
+        )
+        if isinstance(stage, Adam)
+        else dataclasses.replace(
+            stage, iterations=lbfgs_iterations, record_every=max(1, lbfgs_iterations // 20)
+        )
+        if isinstance(stage, LBFGS)
+        else stage
+        for stage in PAPER
+    )
+
+
+def _divisor(adam_steps: int) -> int:
+    """How often to record: a divisor of the 1,000 steps after which GradNorm looks."""
+    return next(each for each in (500, 250, 100, 50, 10, 1) if each <= max(1, adam_steps // 4))
+
+
+def _result(solution: Solution) -> Result:
+    trials = solution.report.trials
+    figures: dict[str, Any] = {
+        "errors": {
+            field: [_finite(trial["field_errors"].get(field)) for trial in trials]
+            for field in solution.fields
+        },
+        "residuals": [_finite(trial["residual"]) for trial in trials],
+        "terms": [trial["terms"] for trial in trials],
+        "units": [trial["units"] for trial in trials],
+        "stop": [trial["stop"] for trial in trials],
+        "solve_seconds": solution.report.seconds,
+        "degree": solution.report.degree,
+        "history": {
+            name: [_finite(value) for value in values]
+            for name, values in solution.report.history.items()
+        },
+    }
+    return Result(figures, {})
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and abs(value) < float("inf") else None

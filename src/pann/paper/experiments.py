@@ -1,0 +1,66 @@
+"""Every experiment of the paper that can be run, by name: its rows at each size, and its work."""
+
+import dataclasses
+import difflib
+import functools
+from collections.abc import Callable
+
+from pann.paper import equations, regressions
+from pann.runs import Row
+
+SIZES = ("smoke", "quick", "full")
+MODES = ("faithful", "default")
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """What it shows, its rows by size, mode and number of trials, and the function that runs one.
+
+    `work` is given by name, "module:function", so that other processes can import it; `published`
+    names the paper's figures in `pann.paper.published`.
+    """
+
+    name: str
+    shows: str
+    rows: Callable[[str, str, int | None], list[Row]]
+    work: str
+    published: str | None = None
+
+
+def _equation(name: str, shows: str) -> Experiment:
+    rows = functools.partial(equations.rows, name)
+    return Experiment(name, shows, rows, "pann.paper.equations:run", name)
+
+
+def _regression(name: str, shows: str, published: str | None = None) -> Experiment:
+    rows = functools.partial(regressions.rows, name)
+    return Experiment(name, shows, rows, "pann.paper.regressions:run", published)
+
+
+EXPERIMENTS = (
+    _regression("reproduction", "P10 P10: error and time by number of points"),
+    _regression("constraints", "P10 P10: error and pruned shares by constraint", "pruning"),
+    _regression("non_smooth", "the non-smooth function: error and time by number of points"),
+    _regression("alpha", "the non-smooth family: error by exponent", "alpha"),
+    _regression("high_dimensional", "a product of sines: error and time by dimension"),
+    _regression("sequential", "one half after the other against both at once"),
+    _regression("norms", "the constraint by its spectral and its Frobenius norm"),
+    _equation("poisson", "Poisson: errors and seconds"),
+    _equation("allen_cahn", "Allen-Cahn: errors and seconds"),
+    _equation("kdv", "Korteweg-de Vries: errors and seconds"),
+    _equation("ks", "Kuramoto-Sivashinsky: errors and seconds"),
+    _equation("grey_scott", "Grey-Scott: errors of u and v, seconds"),
+)
+
+
+def experiment_named(name: str) -> Experiment:
+    """An experiment by its name; dashes are as good as underscores, and `table-` may lead."""
+    key = name.lower().replace("-", "_").removeprefix("table_").removeprefix("figure_")
+    known = {each.name: each for each in EXPERIMENTS}
+    if key not in known:
+        close = difflib.get_close_matches(key, known, 1)
+        meant = f" (did you mean {close[0]}?)" if close else ""
+        raise ValueError(
+            f"there is no experiment '{name}'{meant}; there are {', '.join(known)}, or all"
+        )
+    return known[key]

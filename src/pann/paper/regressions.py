@@ -1,0 +1,256 @@
+"""The paper's regression experiments on functions: rows of what determines a fit, and how one is run.
+
+A row names its function, points and method. `faithful` is Adam with cosine annealing, pruning and
+L-BFGS in float32; `default` is the default recipe in float64.
+"""
+
+import dataclasses
+import itertools
+import pathlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from pann import baselines, points, targets
+from pann.basis import make_basis
+from pann.domain import Box
+from pann.orthogonality import CONSTRAINTS
+from pann.paper.degrees import degree_of
+from pann.regression import Fit, fit, relative_l2
+from pann.runs import Result, Row
+from pann.training import LBFGS, Adam, Cosine, Prune, Recipe
+
+ACTIVATIONS = ("tanh", "relu", "repu")
+NUM_TEST = 100_000
+REVISION = 1
+Configuration = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """How long a fit is, of how many points at most, and with how many of the activations."""
+
+    trials: int
+    adam_steps: int
+    lbfgs_iterations: int
+    num_points: int | None = None
+    activations: tuple[str, ...] = ACTIVATIONS
+
+
+SIZES = {
+    "smoke": Size(1, 20, 2, num_points=256, activations=("tanh",)),
+    "quick": Size(1, 1_000, 50, num_points=1024, activations=("tanh",)),
+    "full": Size(5, 20_000, 400),
+}
+# The default recipe is second order on a network of a size where that is cheap.
+NETWORK = {"faithful": {"width": 100, "depth": 3}, "default": {"width": 16, "depth": 3}}
+
+
+def reproduction(size: Size, mode: str) -> Iterator[Configuration]:
+    """P10 P10 by number of points and degree (paper, section 4.1)."""
+    for num_points in _sizes(size, (256, 1024, 4096, 16_384)):
+        yield from _methods(size, mode, "reproduction", num_points, (0.001, 0.002, 0.003))
+
+
+def constraints(size: Size, mode: str) -> Iterator[Configuration]:
+    """P10 P10 by constraint, with the shares pruned (paper, section 4.1)."""
+    names = (*CONSTRAINTS, "l1", "none") if mode == "faithful" else ("exact", "none")
+    (num_points,) = _sizes(size, (4096,))
+    for activation, constraint in itertools.product(size.activations, names):
+        for signed in (False, True) if mode == "faithful" else (False,):
+            yield _pann("reproduction", num_points, 26 if num_points == 4096 else 20) | {
+                "activation": activation,
+                "constraint": constraint,
+                "signed": signed,
+            }
+
+
+def non_smooth(size: Size, mode: str) -> Iterator[Configuration]:
+    """The non-smooth function by number of points and degree (paper, section 4.2)."""
+    for num_points in _sizes(size, (256, 1024, 4096, 16_384)):
+        yield from _methods(size, mode, "non_smooth", num_points, (0.001, 0.002, 0.003))
+
+
+def alpha(size: Size, mode: str) -> Iterator[Configuration]:
+    """The non-smooth family (paper, section 4.2)."""
+    (num_points,) = _sizes(size, (16_384,))
+    for exponent in (2.0, 1.5, 1.0):
+        for each in _methods(size, mode, "non_smooth", num_points, (0.001, 0.002, 0.003)):
+            yield each | {"alpha": exponent}
+
+
+def high_dimensional(size: Size, mode: str) -> Iterator[Configuration]:
+    """A product of sines in two to six dimensions, degree 8 (paper, section 4.4)."""
+    numbers = {2: 1536, 3: 3072, 4: 6144, 5: 12_288, 6: 24_576}
+    for dimension, published in numbers.items():
+        if size.num_points is not None and dimension > 3:
+            continue
+        num_points = min(published, size.num_points or published)
+        for each in _methods(size, mode, "high_dimensional", num_points, (None,)):
+            if each["method"] != "L2":
+                yield each | {"dimension": dimension, "degree": 8}
+
+
+def sequential(size: Size, mode: str) -> Iterator[Configuration]:
+    """One half after the other against both at once (paper, section 4.1)."""
+    (num_points,) = _sizes(size, (4096,))
+    base = _pann("non_smooth", num_points, degree_of("non_smooth", 0.001, num_points))
+    for method in ("PANN", "polynomial first", "network first"):
+        yield base | {"method": method}
+
+
+def norms(size: Size, mode: str) -> Iterator[Configuration]:
+    """The constraint by its spectral and by its Frobenius norm."""
+    if mode == "faithful":
+        (num_points,) = _sizes(size, (1024,))
+        for norm in ("frobenius", "spectral"):
+            yield _pann("reproduction", num_points, 20) | {"norm": norm}
+
+
+EXPERIMENTS: dict[str, Callable[[Size, str], Iterator[Configuration]]] = {
+    "reproduction": reproduction,
+    "constraints": constraints,
+    "non_smooth": non_smooth,
+    "alpha": alpha,
+    "high_dimensional": high_dimensional,
+    "sequential": sequential,
+    "norms": norms,
+}
+
+
+def _sizes(size: Size, published: tuple[int, ...]) -> tuple[int, ...]:
+    """The published numbers of points, or the one that is small enough."""
+    return published if size.num_points is None else (size.num_points,)
+
+
+def _pann(target: str, num_points: int, degree: int) -> Configuration:
+    return {"target": target, "num_points": num_points, "degree": degree, "method": "PANN"}
+
+
+def _methods(
+    size: Size, mode: str, target: str, num_points: int, cs: tuple[float | None, ...]
+) -> Iterator[Configuration]:
+    common = {"target": target, "num_points": num_points}
+    for activation in size.activations:
+        yield common | {"method": "DNN", "activation": activation}
+    for c in cs:
+        degree = {} if c is None else {"c": c, "degree": degree_of(target, c, num_points)}
+        for method in ("PL", "L2") if mode == "faithful" else ("least squares",):
+            yield common | {"method": method} | degree
+        for activation in size.activations:
+            yield common | {"method": "PANN", "activation": activation} | degree
+
+
+def rows(name: str, size: str, mode: str, trials: int | None = None) -> list[Row]:
+    """The rows of one experiment."""
+    chosen = SIZES[size]
+    common: Configuration = {
+        "mode": mode,
+        "trials": trials or chosen.trials,
+        "seed": 0,
+        "revision": REVISION,
+    }
+    common |= NETWORK[mode]
+    if mode == "faithful":
+        steps = {"adam_steps": chosen.adam_steps, "lbfgs_iterations": chosen.lbfgs_iterations}
+        common |= steps | {"precision": "float32"}
+    return [Row(name, common | each) for each in EXPERIMENTS[name](chosen, mode)]
+
+
+def run(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
+    """Run one row."""
+    domain = Box.cube(configuration.get("dimension", 2))
+    target = _target(configuration)
+    places = _points(domain, configuration)
+    test = points.uniform(domain, NUM_TEST, seed=1).coordinates
+    truth = target(test)
+    fitted = _fitted(configuration, domain, target, places)
+    if isinstance(fitted, Fit):
+        errors = [relative_l2(model(test), truth) for model in fitted.models]
+        kept = [(model.num_units, model.num_terms) for model in fitted.models]
+        total = _num_terms(configuration, domain)
+        figures: dict[str, Any] = {
+            "errors": errors,
+            "units": [units for units, _ in kept],
+            "terms": [terms for _, terms in kept],
+            "pruned_network": 100 * (1 - np.mean([u for u, _ in kept]) / configuration["width"]),
+            "pruned_polynomial": 100 * (1 - np.mean([t for _, t in kept]) / max(total, 1)),
+            "fit_seconds": fitted.seconds,
+        }
+        return Result(figures)
+    return Result({"errors": [relative_l2(fitted(test), truth)]})
+
+
+def _target(configuration: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
+    return {
+        "reproduction": targets.legendre_product,
+        "non_smooth": targets.non_smooth(configuration.get("alpha", 2.0)),
+        "high_dimensional": targets.sine_product,
+        "frequency": targets.frequency_mix,
+    }[configuration["target"]]
+
+
+def _points(domain: Box, configuration: Mapping[str, Any]) -> np.ndarray:
+    # Poisson disks end at three dimensions.
+    sampler = points.poisson_disk if domain.dimension <= 3 else points.sobol
+    return sampler(domain, configuration["num_points"]).coordinates
+
+
+def _num_terms(configuration: Mapping[str, Any], domain: Box) -> int:
+    degree = configuration.get("degree")
+    return 0 if degree is None else make_basis(domain, degree).num_terms
+
+
+def _fitted(
+    configuration: Mapping[str, Any],
+    domain: Box,
+    target: Callable[[np.ndarray], np.ndarray],
+    places: np.ndarray,
+) -> Any:
+    method, faithful = configuration["method"], configuration["mode"] == "faithful"
+    values = target(places)
+    if method == "L2":
+        basis = make_basis(domain, configuration["degree"])
+        return baselines.l2_projection(basis, target, configuration["num_points"])
+    options: dict[str, Any] = {
+        "domain": domain,
+        "degree": configuration.get("degree"),
+        "width": configuration["width"],
+        "depth": configuration["depth"],
+        "activation": configuration.get("activation", "tanh"),
+        "trials": configuration["trials"],
+        "seed": configuration["seed"],
+    }
+    if faithful:
+        options |= {
+            "recipe": recipe(configuration, prunes=method not in ("DNN",)),
+            "precision": configuration["precision"],
+            "held_out": 0.0,
+        }
+    if method in ("polynomial first", "network first"):
+        return baselines.sequential(places, values, order=method, **options)
+    if method == "PANN":
+        if faithful:
+            options |= {"preconditioner": True, "norm": configuration.get("norm", "frobenius")}
+            options |= {"constraint": configuration.get("constraint", "E")}
+        elif "constraint" in configuration:
+            options["constraint"] = configuration["constraint"]
+        return fit(places, values, **options)
+    of_method = {
+        "DNN": baselines.dnn,
+        "PL": baselines.polynomial_by_gradient,
+        "least squares": baselines.least_squares,
+    }[method]
+    if method == "PL":
+        options["preconditioner"] = True
+    return of_method(places, values, **options)
+
+
+def recipe(configuration: Mapping[str, Any], *, prunes: bool) -> Recipe:
+    """The paper's recipe for regression with these numbers of steps."""
+    steps, iterations = configuration["adam_steps"], configuration["lbfgs_iterations"]
+    adam = Adam(steps, Cosine(1e-3), record_every=max(1, min(100, steps)))
+    lbfgs = LBFGS(iterations, record_every=max(1, iterations // 20))
+    prune = (Prune(1e-4, signed=configuration.get("signed", False)),) if prunes else ()
+    return (adam, *prune, lbfgs, *prune)

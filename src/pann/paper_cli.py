@@ -1,0 +1,156 @@
+"""The commands for the paper: `pann paper list | run | status | table`."""
+
+import pathlib
+from typing import Annotated, Any
+
+import typer
+
+from pann.terminal import Json, plainly, show_report, tell
+
+app = typer.Typer(help="The paper's experiments: run them, and compare.", no_args_is_help=True)
+
+Names = Annotated[
+    list[str] | None, typer.Argument(help="Names from `pann paper list`; all by default.")
+]
+Folder = Annotated[pathlib.Path, typer.Option("--store", help="Folder that keeps the runs.")]
+SizeOption = Annotated[str, typer.Option(help="smoke (seconds), quick or full (as published).")]
+ModeOption = Annotated[str, typer.Option(help="faithful, default or both.")]
+Trials = Annotated[int | None, typer.Option(min=1, help="Seeds a row (default: by the size).")]
+DEFAULT_STORE = pathlib.Path("paper-runs")
+
+
+@app.command("list")
+def list_experiments(as_json: Json = False) -> None:
+    """List the experiments, with the number of their rows."""
+    with plainly():
+        from pann.paper.experiments import EXPERIMENTS, MODES, SIZES
+
+        for each in EXPERIMENTS:
+            counts = {
+                f"{size} {mode}": len(each.rows(size, mode, None))
+                for size in SIZES
+                for mode in MODES
+            }
+            report = {"name": each.name, "shows": each.shows, "rows": counts}
+            told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+            lines = [f"{each.name:18}{each.shows}", f"{'':18}rows: {told}"]
+            show_report(report, lines, as_json=as_json)
+
+
+@app.command()
+def run(
+    names: Names = None,
+    size: SizeOption = "smoke",
+    mode: ModeOption = "both",
+    trials: Trials = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    shard: Annotated[str, typer.Option(help="3/16: the third of 16 equal parts.")] = "1/1",
+    retry: Annotated[bool, typer.Option("--retry", help="Try again what failed.")] = False,
+    store: Folder = DEFAULT_STORE,
+    as_json: Json = False,
+) -> None:
+    """Run the rows that are not in the store yet; interrupt it, and go on tomorrow."""
+    with plainly():
+        from pann import compilation_cache
+        from pann.runs import Event, Store, parse_shard, sweep
+
+        chosen, part, kept = _chosen(names, size, mode, trials), parse_shard(shard), Store(store)
+        compilation_cache.use_compilation_cache()
+
+        def told(event: Event) -> None:
+            report = {
+                "event": event.kind,
+                "experiment": event.row.experiment,
+                "identity": event.row.identity,
+                "seconds": round(event.seconds, 3),
+                "reason": event.reason,
+            }
+            what = _shown(event.row.configuration)
+            took = f"  {event.seconds:.1f} s" if event.seconds else ""
+            reason = f"  {event.reason}" if event.reason else ""
+            line = f"{event.kind:8}{event.row.experiment}  {what}{took}{reason}"
+            show_report(report, [line], as_json=as_json)
+
+        for experiment, rows in chosen:
+            summary = sweep(
+                rows,
+                experiment.work,
+                kept,
+                workers=workers,
+                shard=part,
+                retry=retry,
+                report=told,
+            )
+            tell(
+                f"{experiment.name}: {summary.done} done, {summary.skipped} done before, "
+                f"{summary.failed} failed, {summary.failed_before} failed before, "
+                f"{summary.claimed} with others"
+            )
+
+
+@app.command()
+def status(
+    names: Names = None,
+    size: SizeOption = "smoke",
+    mode: ModeOption = "both",
+    trials: Trials = None,
+    store: Folder = DEFAULT_STORE,
+    as_json: Json = False,
+) -> None:
+    """Tell how many rows are done, failed and missing."""
+    with plainly():
+        from pann.runs import Store
+
+        kept = Store(store)
+        for experiment, rows in _chosen(names, size, mode, trials):
+            records = [kept.record(row) for row in rows]
+            counts = {
+                "done": sum(r is not None and r["status"] == "done" for r in records),
+                "failed": sum(r is not None and r["status"] == "failed" for r in records),
+                "missing": sum(r is None for r in records),
+            }
+            told = ", ".join(f"{count} {name}" for name, count in counts.items())
+            report = {"name": experiment.name, **counts}
+            show_report(report, [f"{experiment.name:18}{told}"], as_json=as_json)
+
+
+@app.command()
+def table(
+    name: Annotated[str, typer.Argument(help="A name from `pann paper list`.")],
+    form: Annotated[str, typer.Option("--format", help="text, markdown or latex.")] = "text",
+    store: Folder = DEFAULT_STORE,
+) -> None:
+    """Print published, faithful and default figures side by side."""
+    with plainly():
+        from pann.paper.comparison import compare
+        from pann.paper.experiments import experiment_named
+        from pann.runs import Store
+
+        print(compare(experiment_named(name), Store(store)).shown(form))
+
+
+def _chosen(
+    names: list[str] | None, size: str, mode: str, trials: int | None
+) -> list[tuple[Any, list[Any]]]:
+    from pann.command_options import choice
+    from pann.paper.experiments import EXPERIMENTS, MODES, SIZES, experiment_named
+
+    choice("size", size, SIZES)
+    choice("mode", mode, (*MODES, "both"))
+    every = not names or names == ["all"]
+    experiments = EXPERIMENTS if every else [experiment_named(name) for name in names or ()]
+    modes = MODES if mode == "both" else (mode,)
+    return [
+        (each, [row for kind in modes for row in each.rows(size, kind, trials)])
+        for each in experiments
+    ]
+
+
+def _shown(configuration: dict[str, Any]) -> str:
+    names = ("mode", "method", "model", "base", "activation", "constraint", "sampling", "c")
+    words = [str(configuration[name]) for name in names if name in configuration]
+    if "width" in configuration:
+        words.append(f"{configuration['depth']}x{configuration['width']}")
+    if "num_points" in configuration:
+        words.append(f"N={configuration['num_points']:,}")
+    return " ".join(words)
