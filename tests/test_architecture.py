@@ -47,6 +47,7 @@ LAYERS = (
     "baselines",
     "targets",
     "progress",
+    "runs",
     "plotting",
     "estimator",
     "loading",

@@ -1,0 +1,165 @@
+"""One row from claim to record."""
+
+import dataclasses
+import datetime
+import importlib
+import pathlib
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pann.files.checks import told
+from pann.runs.claims import Claim
+from pann.runs.result import Result
+from pann.runs.row import Row
+from pann.runs.store import DONE, FAILED, Store, is_failure
+from pann.runs.surroundings import device_kind, surroundings
+
+# Beside "done" and "failed", what a row can turn out to be.
+BEGUN, SKIPPED, FAILED_BEFORE, CLAIMED = "begun", "skipped", "failed before", "claimed"
+
+Work = Callable[[Mapping[str, Any], pathlib.Path], Result]
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A row to run, and the time of the failure that may be tried again."""
+
+    row: Row
+    failure: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What became of a row, with the reason if it failed."""
+
+    kind: str
+    seconds: float = 0.0
+    reason: str | None = None
+
+
+def find_work(name: str) -> Work:
+    """The function that `module:function` names."""
+    module, colon, function = name.partition(":")
+    if not colon or not module or not function:
+        raise ValueError(f"work must be named 'module:function', got '{name}'")
+    try:
+        work = getattr(importlib.import_module(module), function)
+    except ModuleNotFoundError as error:
+        raise ValueError(f"cannot import the work '{name}': {told(error)}") from error
+    except AttributeError:
+        raise ValueError(f"module '{module}' has no function '{function}' to work with") from None
+    if not callable(work):
+        raise ValueError(f"'{name}' is no function; name one of (configuration, folder)")
+    return work
+
+
+def known(task: Task, store: Store) -> Outcome | None:
+    """What a record says of a row that needs no run; None if it needs one."""
+    record = store.record(task.row)
+    if record is None or is_failure(record, task.failure):
+        return None
+    if record["status"] == FAILED:
+        return Outcome(FAILED_BEFORE, reason=record.get("reason"))
+    return Outcome(SKIPPED)
+
+
+def attempt(
+    task: Task,
+    work: Work,
+    store: Store,
+    token: str | None = None,
+    begun: Callable[[], None] = lambda: None,
+) -> Outcome:
+    """Run a row and record it, unless another process has it in hand or was faster."""
+    outcome = known(task, store)
+    if outcome is not None:
+        return outcome
+    claim = store.claims.take(task.row.identity, token)
+    if claim is None:
+        return Outcome(CLAIMED)
+    with claim.kept():
+        # Another may have finished the row since the first look; from now on nobody does.
+        outcome = known(task, store)
+        if outcome is not None:
+            return outcome
+        if task.failure is not None:
+            store.forget_failure(task.row, task.failure)
+        begun()
+        return _run(task.row, work, store, claim)
+
+
+def _run(row: Row, work: Work, store: Store, claim: Claim) -> Outcome:
+    about = surroundings()
+    folder = store.scratch(row)
+    started, start = _now(), time.perf_counter()
+    result, reason, trace = Result({}), None, None
+    try:
+        result = work(_copied(row), folder)
+        if not isinstance(result, Result):
+            raise TypeError(f"work must return a Result, got {type(result).__name__}")
+    except (Exception, SystemExit) as error:
+        result, reason, trace = Result({}), _reason(error), traceback.format_exc()
+    seconds = time.perf_counter() - start
+    record = {
+        **_begin_record(row, DONE if reason is None else FAILED),
+        "figures": dict(result.figures),
+        "arrays": sorted(result.arrays),
+        "seconds": seconds,
+        "started": started,
+        "finished": _now(),
+        **about,
+        "device": device_kind(),
+        **({} if reason is None else {"reason": reason, "traceback": trace}),
+    }
+    if not store.add(row, record, result.arrays, claim):
+        return Outcome(CLAIMED)
+    return Outcome(record["status"], seconds, reason)
+
+
+def record_death(row: Row, store: Store, claim: Claim, *, started: float, reason: str) -> Outcome:
+    """Record for a process that was killed that its row failed, if it held the row."""
+    if not claim.is_held():
+        return Outcome(CLAIMED)
+    now = time.time()
+    record = {
+        **_begin_record(row, FAILED),
+        "figures": {},
+        "arrays": [],
+        "seconds": now - started,
+        "started": datetime.datetime.fromtimestamp(started, datetime.UTC).isoformat(),
+        "finished": _now(),
+        **surroundings(),
+        "device": None,
+        "reason": reason,
+        "traceback": None,
+    }
+    recorded = store.add(row, record, {}, claim)
+    claim.release()
+    return Outcome(FAILED, now - started, reason) if recorded else Outcome(CLAIMED)
+
+
+def _begin_record(row: Row, status: str) -> dict[str, Any]:
+    return {
+        "identity": row.identity,
+        "experiment": row.experiment,
+        "status": status,
+        "configuration": dict(row.configuration),
+    }
+
+
+def _copied(row: Row) -> Mapping[str, Any]:
+    """For the work to keep: what it changes there must not reach the record."""
+    return Row(row.experiment, row.configuration).configuration
+
+
+def _reason(error: BaseException) -> str:
+    name = type(error).__name__
+    if not isinstance(error, Exception):
+        return f"{name}: the work ended its process ({error})"
+    return f"{name}: {told(error)}" if str(error) else name
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")

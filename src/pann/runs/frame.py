@@ -1,0 +1,71 @@
+"""Records as a frame: one line a run, one column for each setting and figure.
+
+Columns of every run: experiment, identity, status; then the settings and figures by their own
+names, nested ones joined by dots; then seconds, started, finished, reason, device, host, pann,
+jax, python, commit, dirty. A setting or figure whose name is taken, by one of those or by one
+another, is called `configuration.<name>` or `figures.<name>`. What is taken depends on the runs
+in the frame. Lists are tuples, so that lines can be grouped by them; null is missing.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FIRST = ("experiment", "identity", "status")
+LAST = ("seconds", "started", "finished", "reason", "device", "host")
+VERSIONS = ("pann", "jax", "python")
+GIT = ("commit", "dirty")
+PARTS = ("configuration", "figures")
+
+
+def make_frame(records: Sequence[Mapping[str, Any]]) -> "pd.DataFrame":
+    """The frame of the records, in their order."""
+    import pandas as pd
+
+    flat = [{part: _flat(record.get(part) or {}) for part in PARTS} for record in records]
+    names = {part: list(dict.fromkeys(n for line in flat for n in line[part])) for part in PARTS}
+    fixed = (*LAST, *VERSIONS, *GIT)
+    counts = Counter([*FIRST, *fixed, *names["configuration"], *names["figures"]])
+    called = {
+        part: {name: f"{part}.{name}" if counts[name] > 1 else name for name in names[part]}
+        for part in PARTS
+    }
+    lines = []
+    for record, parts in zip(records, flat, strict=True):
+        line = {name: record.get(name) for name in FIRST + LAST}
+        line |= {name: (record.get("versions") or {}).get(name) for name in VERSIONS}
+        line |= {name: (record.get("git") or {}).get(name) for name in GIT}
+        for part in PARTS:
+            line |= {called[part][name]: value for name, value in parts[part].items()}
+        lines.append(line)
+    own = [column for part in PARTS for column in called[part].values()]
+    frame = pd.DataFrame(lines, columns=[*FIRST, *own, *fixed])
+    for column in ("started", "finished"):
+        frame[column] = pd.to_datetime(frame[column], utc=True, format="ISO8601")
+    # A figure that nowhere is finite is a number all the same.
+    for column in ("seconds", *called["figures"].values()):
+        if frame[column].isna().all():
+            frame[column] = frame[column].astype(float)
+    return frame
+
+
+def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested settings by names joined with dots, unless two would then have one name."""
+    pairs = list(_pairs(values, ""))
+    joined = dict(pairs)
+    return joined if len(joined) == len(pairs) else {k: _fixed(v) for k, v in values.items()}
+
+
+def _pairs(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from _pairs(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", _fixed(value)
+
+
+def _fixed(value: Any) -> Any:
+    return tuple(_fixed(inner) for inner in value) if isinstance(value, list) else value

@@ -1,0 +1,145 @@
+"""A sweep: all rows of a list, each done once, whoever else is at work on the same store."""
+
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from pann.runs.attempt import (
+    BEGUN,
+    CLAIMED,
+    FAILED_BEFORE,
+    SKIPPED,
+    Outcome,
+    Task,
+    Work,
+    attempt,
+    find_work,
+    known,
+)
+from pann.runs.row import Row
+from pann.runs.store import DONE, FAILED, Store
+from pann.runs.surroundings import surroundings
+from pann.runs.workers import run_in_processes
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """What became of a row: begun, done, failed, skipped, failed before or claimed."""
+
+    row: Row
+    kind: str
+    seconds: float = 0.0
+    reason: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """How many rows were done or failed now, were so before, or are claimed by others."""
+
+    done: int = 0
+    failed: int = 0
+    skipped: int = 0
+    failed_before: int = 0
+    claimed: int = 0
+
+
+def sweep(
+    rows: Sequence[Row],
+    work: Work | str,
+    store: Store,
+    *,
+    workers: int = 1,
+    shard: tuple[int, int] = (1, 1),
+    retry: bool = False,
+    report: Callable[[Event], None] = lambda event: None,
+) -> Summary:
+    """Run the rows that have no record, and with `retry` those that failed.
+
+    `work` gets a row's configuration and a folder for checkpoints and gives a `Result`. With one
+    worker it is called here; with more, in so many processes that import it, so that it is given
+    by name, "module:function". A row that fails is recorded with its reason and stops no other;
+    Ctrl-C gives back the rows at work. Of `shard` (k, n), rows k, k + n, k + 2n, ... are run. Rows
+    that others have claimed are not waited for.
+    """
+    if workers < 1:
+        raise ValueError(f"workers must be at least 1, got {workers}")
+    if workers > 1 and not isinstance(work, str):
+        raise ValueError(
+            "with several workers the work is given by name, 'module:function', so that other "
+            f"processes can import it; got {work!r}"
+        )
+    own = shard_of(list(dict.fromkeys(rows)), shard)
+    function = find_work(work) if isinstance(work, str) else work
+    store.prepare()
+    surroundings()  # the state of the code as it is now, not after hours of work
+    outcomes: dict[int, Outcome] = {}
+
+    def tell(index: int, outcome: Outcome) -> None:
+        # Other workers find a record, and say so, of what one of them has done.
+        if outcome.kind in (DONE, FAILED):
+            outcomes[index] = outcome
+        elif outcome.kind not in (BEGUN, CLAIMED):
+            outcomes.setdefault(index, outcome)
+        if outcome.kind in (BEGUN, DONE, FAILED):
+            report(Event(own[index], outcome.kind, outcome.seconds, outcome.reason))
+
+    tasks = {index: _task(row, store, retry) for index, row in enumerate(own)}
+    for index, task in list(tasks.items()):
+        if (outcome := known(task, store)) is not None:
+            tell(index, outcome)
+            report(Event(task.row, outcome.kind, reason=outcome.reason))
+            del tasks[index]
+    if workers > 1:
+        assert isinstance(work, str)
+        run_in_processes(tasks, work, store, workers, tell)
+    else:
+        for index, task in tasks.items():
+            begun = lambda index=index: tell(index, Outcome(BEGUN))
+            tell(index, attempt(task, function, store, begun=begun))
+    for index, task in tasks.items():
+        kind = outcomes[index].kind if index in outcomes else CLAIMED
+        if kind not in (DONE, FAILED):
+            report(Event(task.row, kind))
+    return _summary(outcomes, len(own))
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """The shard that "3/16" names: the third of sixteen."""
+    match = re.fullmatch(r"\s*(\d{1,9})\s*/\s*(\d{1,9})\s*", text, re.ASCII)
+    if match is None:
+        raise ValueError(f"a shard is written k/n, such as 3/16, got '{text}'")
+    shard = int(match[1]), int(match[2])
+    _check_shard(shard)
+    return shard
+
+
+def shard_of(rows: Sequence[Row], shard: tuple[int, int]) -> list[Row]:
+    """Rows k, k + n, k + 2n, ... of shard k of n."""
+    _check_shard(shard)
+    return list(rows[shard[0] - 1 :: shard[1]])
+
+
+def _check_shard(shard: tuple[int, int]) -> None:
+    number, count = shard
+    if count < 1 or not 1 <= number <= count:
+        raise ValueError(
+            f"shard {number}/{count} does not exist; shards of n are numbered 1/n to n/n"
+        )
+
+
+def _task(row: Row, store: Store, retry: bool) -> Task:
+    record = store.record(row) if retry else None
+    failed = record is not None and record["status"] == FAILED
+    return Task(row, record["finished"] if failed and record is not None else None)
+
+
+def _summary(outcomes: dict[int, Outcome], num_rows: int) -> Summary:
+    counts = Counter(outcome.kind for outcome in outcomes.values())
+    return Summary(
+        done=counts[DONE],
+        failed=counts[FAILED],
+        skipped=counts[SKIPPED],
+        failed_before=counts[FAILED_BEFORE],
+        claimed=num_rows - len(outcomes),
+    )
