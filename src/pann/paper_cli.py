@@ -1,6 +1,7 @@
 """The commands for the paper: `pann paper list | run | status | table`."""
 
 import pathlib
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -117,16 +118,19 @@ def status(
 @app.command()
 def table(
     name: Annotated[str, typer.Argument(help="A name from `pann paper list`.")],
+    size: SizeOption = "full",
     form: Annotated[str, typer.Option("--format", help="text, markdown or latex.")] = "text",
     store: Folder = DEFAULT_STORE,
 ) -> None:
     """Print published, faithful and default figures side by side."""
     with plainly():
+        from pann.command_options import choice
         from pann.paper.comparison import compare
-        from pann.paper.experiments import experiment_named
+        from pann.paper.experiments import SIZES, experiment_named
         from pann.runs import Store
 
-        print(compare(experiment_named(name), Store(store)).shown(form))
+        choice("size", size, SIZES)
+        print(compare(experiment_named(name), Store(store), size).shown(form))
 
 
 def _chosen(
@@ -146,10 +150,10 @@ def _chosen(
     ]
 
 
-def _shown(configuration: dict[str, Any]) -> str:
+def _shown(configuration: Mapping[str, Any]) -> str:
     names = ("mode", "method", "model", "base", "activation", "constraint", "sampling", "c")
     words = [str(configuration[name]) for name in names if name in configuration]
-    if "width" in configuration:
+    if "depth" in configuration:
         words.append(f"{configuration['depth']}x{configuration['width']}")
     if "num_points" in configuration:
         words.append(f"N={configuration['num_points']:,}")

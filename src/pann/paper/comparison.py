@@ -1,13 +1,14 @@
 """Tables: the published figure, ours in the faithful mode and by default, side by side."""
 
 import dataclasses
+import json
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pann.paper import published
-from pann.paper.experiments import Experiment
+from pann.paper.experiments import MODES, Experiment
 from pann.runs import Store
 
 Record = Mapping[str, Any]
@@ -23,6 +24,24 @@ HOW = {
     "adam_steps",
     "lbfgs_iterations",
 }
+ORDER = (
+    "sampling",
+    "field",
+    "method",
+    "model",
+    "base",
+    "activation",
+    "constraint",
+    "norm",
+    "signed",
+    "alpha",
+    "dimension",
+    "width",
+    "depth",
+    "c",
+    "degree",
+    "num_points",
+)
 FORMATS = ("text", "markdown", "latex")
 
 
@@ -56,20 +75,34 @@ class Table:
         return "\n".join([f"% {self.title}", *head, *lines[1:], r"\hline", r"\end{tabular}"])
 
 
-def compare(experiment: Experiment, store: Store) -> Table:
-    """What the store has of an experiment, beside what the paper printed."""
-    records = [each for each in store.records(experiment.name) if each["status"] == "done"]
+def compare(experiment: Experiment, store: Store, size: str = "full") -> Table:
+    """What the store has of an experiment at that size, beside what the paper printed.
+
+    Of a cell that was run with several numbers of trials the most count.
+    """
+    wanted = {
+        _but_trials(row.configuration)
+        for mode in MODES
+        for row in experiment.rows(size, mode, None)
+    }
+    records = [
+        each
+        for each in store.records(experiment.name)
+        if each["status"] == "done" and _but_trials(each["configuration"]) in wanted
+    ]
     if not records:
         raise ValueError(
-            f"the store has no finished row of '{experiment.name}'; run it first: pann paper run "
-            f"{experiment.name}"
+            f"the store has no finished row of '{experiment.name}' at size {size}; run it first: "
+            f"pann paper run {experiment.name} --size {size}"
         )
-    cells = {}
+    records.sort(key=lambda each: each["configuration"].get("trials", 1))
+    cells: dict[tuple[tuple[str, Any], ...], dict[str, Any]] = {}
     for record in records:
         for field, errors in _errors(record):
             key = _cell(record, field)
             cells.setdefault(key, {})[record["configuration"]["mode"]] = (record, errors)
-    names = list(dict.fromkeys(name for key in cells for name, _ in key))
+    used = dict.fromkeys(name for key in cells for name, _ in key)
+    names = sorted(used, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
     printed = _published(experiment)
     by_default = [each for key, each in cells.items() if set(each) == {"default"} and len(key) < 2]
     lines = []
@@ -92,6 +125,11 @@ def compare(experiment: Experiment, store: Store) -> Table:
         )
     ending = ("published", "faithful", "ratio", "default", "ratio", "s", "s faithful", "s default")
     return Table(experiment.shows, (*names, *ending), tuple(sorted(lines, key=_order)))
+
+
+def _but_trials(configuration: Mapping[str, Any]) -> str:
+    told = {name: value for name, value in configuration.items() if name != "trials"}
+    return json.dumps(told, sort_keys=True)
 
 
 def _errors(record: Record) -> Iterable[tuple[str | None, Sequence[float | None]]]:
@@ -122,7 +160,7 @@ def _find(printed: Sequence[Record], cell: Mapping[str, Any]) -> Record | None:
         shared = [name for name in cell if name in record]
         if shared and all(_same(record[name], cell[name]) for name in shared):
             empty = [n for n in ("c", "width", "activation") if n in record and n not in cell]
-            if all(_missing(record[name]) for name in empty):
+            if all(published.is_missing(record[name]) for name in empty):
                 return record
     return None
 
@@ -130,11 +168,7 @@ def _find(printed: Sequence[Record], cell: Mapping[str, Any]) -> Record | None:
 def _same(one: Any, other: Any) -> bool:
     if isinstance(one, str) or isinstance(other, str):
         return str(one) == str(other)
-    return not _missing(one) and math.isclose(float(one), float(other))
-
-
-def _missing(value: Any) -> bool:
-    return value is None or value == "" or value != value or str(value) == "<NA>"
+    return not published.is_missing(one) and math.isclose(float(one), float(other))
 
 
 def _of_field(by_default: list[Any], cells: Mapping[Any, Any], told: Mapping[str, Any]) -> Any:
@@ -152,16 +186,20 @@ def _ours(found: tuple[Record, Sequence[float | None]] | None, cell: Record | No
         return "not finite", ""
     mean = statistics.mean(errors)
     deviation = f" ({statistics.pstdev(errors):.1e})" if len(errors) > 1 else ""
-    ratio = "" if cell is None or _missing(cell["mean"]) else f"{mean / float(cell['mean']):.2g}"
+    ratio = (
+        ""
+        if cell is None or published.is_missing(cell["mean"])
+        else f"{mean / float(cell['mean']):.2g}"
+    )
     return f"{mean:.2e}{deviation}", ratio
 
 
 def _mean(found: Record | None) -> str:
-    if found is None or _missing(found["mean"]):
+    if found is None or published.is_missing(found["mean"]):
         return ""
     deviation = found.get("deviation")
     doubted = "?" if found.get("doubt") else ""
-    spread = "" if _missing(deviation) else f" ({float(deviation):.1e})"  # type: ignore[arg-type]
+    spread = "" if published.is_missing(deviation) else f" ({float(deviation):.1e})"  # type: ignore[arg-type]
     return f"{float(found['mean']):.2e}{spread}{doubted}"
 
 
@@ -170,7 +208,7 @@ def _seconds(found: tuple[Record, Any] | None) -> float | None:
 
 
 def _text(value: Any) -> str:
-    if _missing(value):
+    if published.is_missing(value):
         return ""
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 

@@ -5,7 +5,6 @@ that smaller sizes are other rows. `default` is `pann.solve` without options, on
 """
 
 import dataclasses
-import functools
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -33,39 +32,28 @@ REVISION = 1
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """How much of a table is run, and how long each cell."""
+    """How long a cell is trained, with how many points, and in which shape; None as published."""
 
     trials: int
     adam_steps: int
     lbfgs_iterations: int
-    points: tuple[int, ...] | None = None  # as published where None
-    models: int | None = None  # the first so many rows of each kind
+    num_points: int | None = None
+    shape: tuple[int, int] | None = None
 
 
 SIZES = {
-    "smoke": Size(1, 20, 2, points=(64,), models=1),
-    "quick": Size(1, 1_000, 50, points=(1024,)),
+    "smoke": Size(1, 4, 0, num_points=64, shape=(6, 1)),
+    "quick": Size(1, 1_000, 50, num_points=1024),
     "full": Size(5, 100_000, 400),
 }
 
 
 def rows(name: str, size: str, mode: str, trials: int | None = None) -> list[Row]:
-    """The rows of one table."""
+    """The rows of one table; of the smoke size one for each of the models."""
     if mode == "default":
-        configuration: dict[str, Any] = {"mode": mode, "problem": name, "revision": REVISION}
-        if size == "smoke":
-            configuration |= {"degree": 6, "width": 0}
-        return [Row(name, configuration)]
+        small = {"degree": 4, "width": 0} if size == "smoke" else {}
+        return [Row(name, {"mode": mode, "problem": name, "revision": REVISION, **small})]
     chosen = SIZES[size]
-    cells = [
-        _cell(record)
-        for record in published.load(name).to_dict("records")
-        if chosen.points is None or record["num_points"] == _smallest(name)
-    ]
-    unique = list({tuple(sorted(cell.items())): cell for cell in cells}.values())
-    if chosen.models is not None:
-        kinds = {(cell["model"], cell.get("base")): cell for cell in reversed(unique)}
-        unique = list(kinds.values())
     common = {
         "mode": mode,
         "problem": name,
@@ -77,25 +65,19 @@ def rows(name: str, size: str, mode: str, trials: int | None = None) -> list[Row
         "revision": REVISION,
     }
     made = []
-    for cell in unique:
-        num_points = cell["num_points"] if chosen.points is None else chosen.points[0]
-        made.append(Row(name, common | cell | {"num_points": num_points}))
-    return made
-
-
-@functools.cache
-def _smallest(name: str) -> int:
-    return int(min(published.load(name)["num_points"]))
-
-
-def _cell(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What the table says of a cell, without what it leaves out."""
-    told = {key: record[key] for key in CELL}
-    present = {key: value for key, value in told.items() if value == value and value != ""}
-    return {
-        key: int(value) if key in ("width", "depth", "num_points") else value
-        for key, value in present.items()
-    }
+    for record in published.load(name).to_dict("records"):
+        cell = {key: record[key] for key in CELL if not published.is_missing(record[key])}
+        for key in {"width", "depth", "num_points"} & set(cell):
+            cell[key] = int(cell[key])
+        if chosen.num_points is not None:
+            cell["num_points"] = chosen.num_points
+        if chosen.shape is not None and "width" in cell:
+            cell["width"], cell["depth"] = chosen.shape
+        made.append(Row(name, common | cell))
+    unique = list(dict.fromkeys(made))
+    if size == "smoke":
+        return list({row.configuration["model"]: row for row in reversed(unique)}.values())
+    return unique
 
 
 def run(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
@@ -142,6 +124,7 @@ def _faithful(
 def recipe(adam_steps: int, lbfgs_iterations: int) -> Recipe:
     """The paper's recipe for equations with these numbers of steps."""
     decay = max(1, adam_steps // 50)
+    stages = PAPER if lbfgs_iterations else PAPER[:2]
     return tuple(
         dataclasses.replace(
             stage,
@@ -155,7 +138,7 @@ def recipe(adam_steps: int, lbfgs_iterations: int) -> Recipe:
         )
         if isinstance(stage, LBFGS)
         else stage
-        for stage in PAPER
+        for stage in stages
     )
 
 
@@ -168,22 +151,15 @@ def _result(solution: Solution) -> Result:
     trials = solution.report.trials
     figures: dict[str, Any] = {
         "errors": {
-            field: [_finite(trial["field_errors"].get(field)) for trial in trials]
+            field: [trial["field_errors"].get(field) for trial in trials]
             for field in solution.fields
         },
-        "residuals": [_finite(trial["residual"]) for trial in trials],
+        "residuals": [trial["residual"] for trial in trials],
         "terms": [trial["terms"] for trial in trials],
         "units": [trial["units"] for trial in trials],
         "stop": [trial["stop"] for trial in trials],
         "solve_seconds": solution.report.seconds,
         "degree": solution.report.degree,
-        "history": {
-            name: [_finite(value) for value in values]
-            for name, values in solution.report.history.items()
-        },
+        "history": solution.report.history,
     }
-    return Result(figures, {})
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and abs(value) < float("inf") else None
+    return Result(figures)

@@ -261,3 +261,10 @@ def load(name: str) -> Frame:
         elif column in BOOLEANS:
             frame[column] = frame[column] == "True"
     return frame
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a frame has nothing there, in whichever way its column says so."""
+    import pandas
+
+    return bool(pandas.isna(value)) or value == ""

@@ -1,4 +1,4 @@
-"""The paper's regression experiments on functions: rows of what determines a fit, and how one is run.
+"""The paper's regression experiments on functions: rows that determine a fit, and how one is run.
 
 A row names its function, points and method. `faithful` is Adam with cosine annealing, pruning and
 L-BFGS in float32; `default` is the default recipe in float64.
@@ -39,7 +39,7 @@ class Size:
 
 
 SIZES = {
-    "smoke": Size(1, 20, 2, num_points=256, activations=("tanh",)),
+    "smoke": Size(1, 4, 2, num_points=256, activations=("tanh",)),
     "quick": Size(1, 1_000, 50, num_points=1024, activations=("tanh",)),
     "full": Size(5, 20_000, 400),
 }

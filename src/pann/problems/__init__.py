@@ -17,7 +17,7 @@ from pann.problems.kdv import kdv
 from pann.problems.kuramoto_sivashinsky import ks, ks_printed
 from pann.problems.poisson import poisson
 
-PROBLEMS: dict[str, Callable[[], Problem]] = {
+PROBLEMS: dict[str, Callable[..., Problem]] = {
     "poisson": poisson,
     "allen_cahn": allen_cahn,
     "helmholtz": helmholtz,
