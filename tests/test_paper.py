@@ -1,0 +1,190 @@
+"""The paper's experiments: rows that cover its tables, runs at the smallest size, comparisons."""
+
+import json
+import pathlib
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pann.cli import app
+from pann.paper import equations, published, regressions
+from pann.paper.comparison import FORMATS, Table, compare
+from pann.paper.degrees import degree_of
+from pann.paper.experiments import EXPERIMENTS, MODES, SIZES, experiment_named
+from pann.runs import Result as RunResult
+from pann.runs import Row, Store, sweep
+from pann.training import LBFGS, Adam, Prune
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["paper", *(str(argument) for argument in arguments)])
+
+
+# ---- Rows ----
+
+
+@pytest.mark.parametrize("name", equations.NAMES)
+def test_every_published_cell_of_an_equation_has_its_row(name: str) -> None:
+    rows = experiment_named(name).rows("full", "faithful", None)
+    cells = {tuple(str(row.configuration.get(key, "")) for key in equations.CELL) for row in rows}
+    printed = published.load(name)
+    for record in printed.to_dict("records"):
+        wanted = tuple(
+            "" if published.is_missing(record[key]) else str(record[key]) for key in equations.CELL
+        )
+        assert wanted in cells
+    # A row of ours has all fields: u and v of Grey-Scott are two cells.
+    assert len(rows) * printed["field"].nunique() == len(printed)
+    assert all(row.configuration["trials"] == 5 for row in rows)
+    assert all(row.configuration["adam_steps"] == 100_000 for row in rows)
+
+
+def test_rows_of_all_sizes_and_modes_are_different_runs() -> None:
+    for experiment in EXPERIMENTS:
+        assert [row.experiment for row in experiment.rows("smoke", "faithful", None)]
+        rows = [
+            row
+            for size in SIZES
+            for mode in MODES
+            for row in dict.fromkeys(experiment.rows(size, mode, None))
+        ]
+        equal = len(rows) - len(set(rows))
+        # Without options a table's default is one run, at whatever size but the smallest.
+        assert equal == (1 if experiment.name in equations.NAMES else equal)
+        many = experiment.rows("quick", "faithful", 7)
+        assert all(row.configuration["trials"] == 7 for row in many)
+
+
+def test_degrees_of_rows_follow_the_papers_rule() -> None:
+    for name in ("reproduction", "non_smooth"):
+        for row in experiment_named(name).rows("full", "faithful", None):
+            told = row.configuration
+            if "c" in told:
+                assert told["degree"] == degree_of(name, told["c"], told["num_points"])
+
+
+def test_the_recipes_are_those_of_the_paper() -> None:
+    adam, first, lbfgs, second = equations.recipe(100_000, 400)
+    assert isinstance(adam, Adam)
+    assert isinstance(lbfgs, LBFGS)
+    assert (adam.steps, adam.rate.value, adam.rate.every) == (100_000, 1e-3, 2_000)
+    assert lbfgs.iterations == 400
+    assert first == second == Prune(1e-4)
+    told = {"adam_steps": 20_000, "lbfgs_iterations": 400}
+    adam, *rest = regressions.recipe(told, prunes=False)
+    assert adam.steps == 20_000
+    assert rest == [LBFGS(400, record_every=20)]
+
+
+# ---- Runs ----
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["poisson", "grey_scott", "constraints", "norms"])
+def test_an_experiment_runs_at_the_smallest_size(name: str, tmp_path: pathlib.Path) -> None:
+    experiment, store = experiment_named(name), Store(tmp_path)
+    rows = [row for mode in MODES for row in experiment.rows("smoke", mode, None)][:3]
+    summary = sweep(rows, experiment.work, store)
+    reasons = [record.get("reason") for record in store.records()]
+    assert (summary.done, summary.failed) == (len(rows), 0), reasons
+    for row in rows:
+        figures = store.record(row)["figures"]
+        errors = figures["errors"]
+        of_fields = errors.values() if isinstance(errors, dict) else [errors]
+        for each in of_fields:
+            assert len(each) == 1
+            assert each[0] > 0
+    assert sweep(rows, experiment.work, store).skipped == len(rows)
+    table = compare(experiment, store, "smoke")
+    assert len(table.lines) >= 1
+
+
+# ---- Comparisons ----
+
+
+def fake(configuration: dict, scratch: pathlib.Path) -> RunResult:
+    """Twice the published error for a row of the faithful mode, a tenth by default."""
+    if configuration["mode"] == "default":
+        return RunResult({"errors": {"u": [0.01]}})
+    return RunResult({"errors": {"u": [0.788, 0.788 * 2]}})
+
+
+def test_figures_stand_beside_those_of_the_same_cell(tmp_path: pathlib.Path) -> None:
+    experiment, store = experiment_named("table-kdv"), Store(tmp_path)
+    with pytest.raises(ValueError, match="no finished row of 'kdv' at size full; run it first"):
+        compare(experiment, store)
+    cell = {"model": "PINN", "base": "plain", "width": 100, "num_points": 16_384}
+    rows = [
+        row
+        for row in experiment.rows("full", "faithful", None)
+        if cell.items() <= row.configuration.items()
+        and row.configuration["sampling"] == "equispaced"
+        and row.configuration["depth"] == 3
+    ]
+    assert len(rows) == 1
+    sweep([*rows, *experiment.rows("full", "default", None)], fake, store)
+    table = compare(experiment, store)
+    (line,) = table.lines
+    told = dict(zip(table.columns, line, strict=False))
+    # Published: 0.394 (0.18) in 792 s; ours (0.788 + 1.576) / 2.
+    assert told["published"] == "3.94e-01 (1.8e-01)"
+    assert told["faithful"] == "1.18e+00 (3.9e-01)"
+    assert told["default"] == "1.00e-02"
+    assert told["s"] == "792"
+    ratios = [text for name, text in zip(table.columns, line, strict=True) if name == "ratio"]
+    assert ratios == ["3", "0.025"]
+    with pytest.raises(ValueError, match="no finished row of 'kdv' at size smoke"):
+        compare(experiment, Store(tmp_path), "smoke")
+
+
+def test_tables_are_written_in_three_forms() -> None:
+    table = Table("errors", ("model", "num_points", "ours"), (("PANN", "256", "1%"),))
+    text, markdown, latex = (table.shown(form) for form in FORMATS)
+    assert text.splitlines()[-1].split() == ["PANN", "256", "1%"]
+    assert markdown.splitlines()[2:] == [
+        "| model | num_points | ours |",
+        "| ----- | ---------- | ---- |",
+        "| PANN  | 256        | 1%   |",
+    ]
+    assert r"PANN & 256 & 1\% \\" in latex
+    assert r"num\_points" in latex
+    with pytest.raises(ValueError, match="a table is one of text, markdown, latex, got 'html'"):
+        table.shown("html")
+
+
+# ---- The command line ----
+
+
+def test_the_list_tells_every_experiment() -> None:
+    listed = [json.loads(line) for line in run("list", "--json").stdout.splitlines()]
+    assert [each["name"] for each in listed] == [each.name for each in EXPERIMENTS]
+    assert listed[-1]["rows"]["full faithful"] == 51
+    assert "grey_scott" in run("list").stdout
+
+
+def test_status_counts_what_is_missing_and_wrong_names_are_a_sentence(
+    tmp_path: pathlib.Path,
+) -> None:
+    store = ("--store", tmp_path / "new")
+    (told,) = run("status", "poisson", "--mode", "faithful", *store, "--json").stdout.splitlines()
+    assert json.loads(told) == {"name": "poisson", "done": 0, "failed": 0, "missing": 3}
+    for arguments, message in (
+        (("run", "poison"), "no experiment 'poison' (did you mean poisson?)"),
+        (("run", "poisson", "--size", "tiny"), "no size 'tiny'"),
+        (("run", "poisson", "--mode", "faitful"), "no mode 'faitful' (did you mean faithful?)"),
+        (("run", "poisson", "--shard", "5/4"), "shard"),
+        (("table", "poisson"), "no finished row of 'poisson'"),
+        (("table", "poisson", "--format", "html"), "no finished row"),
+    ):
+        result = run(*arguments, *store)
+        assert result.exit_code == 2, result.output
+        assert message in result.stderr
+        assert result.stderr.count("\n") == 1
+
+
+def test_a_row_says_all_that_determines_it() -> None:
+    row = Row("poisson", {"mode": "default"})
+    for experiment in EXPERIMENTS:
+        for each in experiment.rows("full", "faithful", None):
+            assert {"mode", "trials", "seed", "revision"} <= set(each.configuration)
+            assert each != row
