@@ -29,6 +29,7 @@ class Report:
     `residual` is the root mean square residual at points that were not used, relative to the size
     of the equation's terms there, or that of a condition if it is larger; `rel_l2` the relative l2
     error where the solution is known. `trials` has the figures of every trial.
+    `parameter_deviations` are the standard deviations of parameters found from noisy data.
     """
 
     how: str
@@ -40,6 +41,7 @@ class Report:
     seconds: float
     history: dict[str, list[float]]
     trials: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    parameter_deviations: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +87,11 @@ class Solution:
     def residual(self) -> float:
         """The relative residual at points that were not used."""
         return self.report.residual
+
+    @property
+    def parameter_deviations(self) -> Mapping[str, float]:
+        """Standard deviations of the parameters by the noise of the data, where it shows."""
+        return self.report.parameter_deviations
 
     def _points(self, coordinates: Mapping[str, Any]) -> tuple[np.ndarray, tuple[int, ...]]:
         names = self.model.domain.names
@@ -164,7 +171,10 @@ class Solution:
         if report.rel_l2 is not None:
             lines.append(f"relative l2 error at random points: {report.rel_l2:.2e}")
         lines.append(f"relative residual at points not used: {report.residual:.2e}")
-        lines += [f"{name} = {value:.6g}" for name, value in self.parameters.items()]
+        for name, value in self.parameters.items():
+            deviation = self.parameter_deviations.get(name)
+            noise = "" if deviation is None else f" +- {deviation:.2g}"
+            lines.append(f"{name} = {value:.6g}{noise}")
         if report.residual > 1e-6:
             lines.append("to go on: raise the degree, or give width=32 for a network beside it")
         return "\n".join(lines)
