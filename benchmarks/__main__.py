@@ -20,6 +20,7 @@ NAMES = {
     "large_table": "up to a million rows: seconds, seconds an epoch, memory",
     "equations": "the problems of pann.problems without options, and the weight of conditions",
     "poisson_paper": "Poisson with recipe paper, PINN and PANN, beside the published cells",
+    "inverse": "both coefficients of the KdV equation from noisy data",
     "equation_steps": "Adam step on an equation, the PANN against the PINN",
     "derivatives": "gradient step of losses with derivatives: Taylor mode against nested",
 }

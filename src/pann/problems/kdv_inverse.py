@@ -1,5 +1,7 @@
 """Both coefficients of the Korteweg-de Vries equation from noisy values of a wave."""
 
+from typing import Any
+
 import numpy as np
 
 from pann.domain import Box
@@ -21,11 +23,15 @@ def kdv_inverse(
     """
     if not 0 < last <= 1:
         raise ValueError(f"kdv is known up to t = 1: last must be in (0, 1], got {last}")
-    rng = np.random.default_rng(seed)
     domain = Box(x=(-1, 1), t=(0, last), periodic="x", time="t")
-    points = domain.from_reference(rng.uniform(-1, 1, (num_data, 2)))
-    values = np.asarray(EVOLUTION.exact(x=points[:, 0], t=points[:, 1]))
-    measured = values + noise * np.std(values) * rng.normal(size=num_data)
+    points = domain.from_reference(np.random.default_rng(seed).uniform(-1, 1, (num_data, 2)))
+
+    # A function, so that the solution is computed only when it is needed.
+    def measured(x: Any, t: Any) -> Any:
+        values = np.asarray(EVOLUTION.exact(x=x, t=t))
+        errors = np.random.default_rng([seed, 1]).normal(size=values.shape)
+        return values + noise * np.std(values) * errors
+
     return Problem(
         domain,
         lambda u, l1, l2: u.t + l1 * u * u.x + l2 * u.xxx,
