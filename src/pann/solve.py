@@ -96,7 +96,8 @@ def solve(
     is given, is tanh or sin, whichever does better in a few steps. `network` is "mlp", or
     "modified" for gated layers. `start_from` is a solution to begin with, or a model of your own,
     whose basis and network are then used unless you ask for others; `out` a folder that gets the
-    file `solution.pann`.
+    file `solution.pann`. Where the problem has unknown parameters and data, bases, start and the
+    weight of the data are chosen as `pann.solving.inverse` says.
 
     The default recipe eliminates b at each step (the exact constraint). `recipe="paper"` is Adam,
     pruning and L-BFGS with constraint E and the preconditioner on 4096 Poisson-disk points with
