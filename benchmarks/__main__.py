@@ -20,6 +20,7 @@ NAMES = {
     "large_table": "up to a million rows: seconds, seconds an epoch, memory",
     "equations": "the problems of pann.problems without options, and the weight of conditions",
     "poisson_paper": "Poisson with recipe paper, PINN and PANN, beside the published cells",
+    "inverse": "both coefficients of the KdV equation from noisy data",
     "equation_steps": "Adam step on an equation, the PANN against the PINN",
     "variant_steps": "Adam step of RFF, ModMLP, GradNorm and causal against plain, KdV",
     "kills": "processes killed at random moments and resumed: is the model the same?",

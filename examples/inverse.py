@@ -16,5 +16,6 @@ problem = pann.Problem(
     conditions=[pann.Dirichlet(line.boundary, 0.0), pann.Data(where, measured)],
     parameters={"k": 1.0},
 )
-solution = pann.solve(problem, degree=12, width=0)
-print(f"k = {solution.parameters['k']:.4f} (true: 0.7)")
+solution = pann.solve(problem)
+k, deviation = solution.parameters["k"], solution.parameter_deviations["k"]
+print(f"k = {k:.4f} +- {deviation:.4f} (true: 0.7)")

@@ -14,7 +14,7 @@ from pann.problems import PROBLEMS, darcy, equation_of, problem_named
 from pann.problems.darcy import FLUX_ACROSS, permeability
 
 # Those in time are known by a reference in NumPy, not by formulas: tests/test_reference.py.
-IN_TIME = {"kdv", "ks", "ks_printed", "grey_scott", "burgers", "allen_cahn_time"}
+IN_TIME = {"kdv", "kdv_inverse", "ks", "ks_printed", "grey_scott", "burgers", "allen_cahn_time"}
 BY_FORMULA = [name for name in PROBLEMS if name not in IN_TIME]
 
 
@@ -178,3 +178,82 @@ def test_an_unknown_name_is_told_the_nearest() -> None:
         problem_named("helmholz")
     with pytest.raises(ValueError, match="no problem 'zzz'; there are poisson, allen_cahn"):
         problem_named("zzz")
+
+
+# ---- Initial states that hold exactly ----
+
+SPACE_TIME = np.random.default_rng(0).uniform(-1, 1, (2, 40))
+
+
+@pytest.mark.parametrize("name, width", [("kdv", 0), ("ks", 0), ("ks_printed", 0), ("burgers", 3)])
+def test_the_initial_state_is_exact_and_the_solution_periodic(
+    name: str, width: int, tmp_path: Any
+) -> None:
+    """Even where the degree is far too low; so it is in files, parts and pictures."""
+    problem = problem_named(name)
+    solution = pann.solve(problem, degree=3, width=width, depth=1, iterations=2)
+    (initial,) = [c for c in problem.conditions if isinstance(c, pann.Initial)]
+    x = problem.domain.from_reference(SPACE_TIME.T)[:, 0]
+    t = np.linspace(0.0, 1.0, 40)
+    with jax.enable_x64(True):
+        state = np.asarray(initial.value(x=x, t=0.0))
+    np.testing.assert_allclose(solution(x=x, t=0.0), state, atol=1e-12)
+    for order in (0, 1):
+        ends = (float(end[0]) for end in (problem.domain.lower, problem.domain.upper))
+        lower, upper = (solution.derivative({"x": order}, x=end, t=t) for end in ends)
+        np.testing.assert_allclose(lower, upper, atol=1e-11)
+    network, polynomial = solution.parts(x=x, t=t)
+    np.testing.assert_allclose(network + polynomial, solution(x=x, t=t), atol=1e-12)
+    solution.save(tmp_path / "solution.pann")
+    loaded = pann.load(tmp_path / "solution.pann")
+    np.testing.assert_array_equal(loaded(x=x, t=t), solution(x=x, t=t))
+    solution.plot(tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").stat().st_size > 1000
+
+
+def test_zero_boundary_values_of_burgers_are_exact_as_well() -> None:
+    problem = pann.problems.burgers(dirichlet=True)
+    solution = pann.solve(problem, degree=4, width=0)
+    t = np.linspace(0, 1, 20)
+    np.testing.assert_allclose(solution(x=1.0, t=t), 0.0, atol=1e-12)
+    np.testing.assert_allclose(solution(x=0.3, t=0.0), -np.sin(0.3 * np.pi), atol=1e-12)
+
+
+def test_two_fields_in_the_plane_have_their_initial_states(tmp_path: Any) -> None:
+    """Of the kind of grey_scott, with states that are smooth where the ends meet."""
+    torus = pann.Box(x=(-1, 1), y=(-1, 1), t=(0, 0.1), periodic=("x", "y"), time="t")
+    states = {
+        "u": lambda x, y, t: 1 - 0.5 * jnp.cos(jnp.pi * x) * jnp.sin(jnp.pi * y),
+        "v": lambda x, y, t: 0.3 + 0.2 * jnp.sin(jnp.pi * x),
+    }
+    problem = pann.Problem(
+        torus,
+        lambda u, v: (
+            u.t - 0.1 * (u.xx + u.yy) - (1 - u) + u * v**2,
+            v.t - 0.1 * (v.xx + v.yy) + v - u * v**2,
+        ),
+        [pann.Initial(state, field=field, hard=True) for field, state in states.items()],
+        fields=("u", "v"),
+    )
+    solution = pann.solve(problem, degree=6, width=0)
+    assert solution.residual < 1e-3
+    x, y = SPACE_TIME
+    for field, value in zip(("u", "v"), solution(x=x, y=y, t=0.0), strict=True):
+        with jax.enable_x64(True):
+            state = np.asarray(states[field](x, y, 0.0))
+        np.testing.assert_allclose(value, state, atol=1e-12)
+    solution.save(tmp_path / "solution.pann")
+    loaded = pann.load(tmp_path / "solution.pann")
+    np.testing.assert_array_equal(loaded(x=x, y=y, t=0.05), solution(x=x, y=y, t=0.05))
+    network, _ = solution.parts(x=x, y=y, t=0.05)
+    assert len(network) == 2
+    solution.plot(tmp_path / "picture.png")
+
+
+def test_by_gradients_too_the_initial_state_is_exact() -> None:
+    recipe = (pann.Adam(steps=3),)
+    for weighting in (None, "gradnorm", "causal"):
+        solution = pann.solve(
+            problem_named("kdv"), recipe=recipe, degree=3, points=49, width=4, weighting=weighting
+        )
+        np.testing.assert_allclose(solution(x=0.3, t=0.0), np.cos(0.3 * np.pi), atol=1e-6)

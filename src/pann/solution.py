@@ -16,6 +16,7 @@ from pann.pde.ansatz import Ansatz
 from pann.pde.ansatz_state import ansatz_from_state, ansatz_state, split_arrays
 from pann.pde.evaluation import evaluate_derivative, evaluate_parts, evaluate_solution
 from pann.pde.problem import Problem
+from pann.training.stage import Progress
 
 if TYPE_CHECKING:
     import xarray
@@ -30,7 +31,8 @@ class Report:
     `residual` is the root mean square residual at points that were not used, relative to the size
     of the equation's terms there, or that of a condition if it is larger; `rel_l2` the relative l2
     error where the solution is known, `field_errors` that of every field. `trials` has the figures
-    of every trial.
+    of every trial, `parameter_deviations` the standard deviations of parameters found from noisy
+    data.
     """
 
     how: str
@@ -43,6 +45,7 @@ class Report:
     history: dict[str, list[float]]
     trials: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     field_errors: dict[str, float] = dataclasses.field(default_factory=dict)
+    parameter_deviations: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +91,11 @@ class Solution:
     def residual(self) -> float:
         """The relative residual at points that were not used."""
         return self.report.residual
+
+    @property
+    def parameter_deviations(self) -> Mapping[str, float]:
+        """Standard deviations of the parameters by the noise of the data, where it shows."""
+        return self.report.parameter_deviations
 
     def _points(self, coordinates: Mapping[str, Any]) -> tuple[np.ndarray, tuple[int, ...]]:
         names = self.model.domain.names
@@ -187,7 +195,10 @@ class Solution:
         if report.rel_l2 is not None:
             lines.append(f"relative l2 error at random points: {report.rel_l2:.2e}")
         lines.append(f"relative residual at points not used: {report.residual:.2e}")
-        lines += [f"{name} = {value:.6g}" for name, value in self.parameters.items()]
+        for name, value in self.parameters.items():
+            deviation = self.parameter_deviations.get(name)
+            noise = "" if deviation is None else f" +- {deviation:.2g}"
+            lines.append(f"{name} = {value:.6g}{noise}")
         if report.residual > 1e-6:
             lines.append("to go on: raise the degree, or give width=32 for a network beside it")
         return "\n".join(lines)
@@ -215,6 +226,14 @@ def unsolved(model: PANN, problem: Problem) -> Solution:
     degree = int(np.max(model.basis.degrees, initial=0))
     report = Report("a model", degree, 0, np.inf, None, "not solved", 0.0, {})
     return Solution(model, problem.fields, dict(problem.parameters), report, problem)
+
+
+def progress_of(solution: Solution, what: str, step: int, num_steps: int) -> Progress:
+    """What is told of a solution on the way to a better one."""
+    figures = {"fresh residual": solution.residual}
+    if solution.rel_l2 is not None:
+        figures["error"] = solution.rel_l2
+    return Progress(what, step, num_steps, figures)
 
 
 def trial_figures(solution: Solution, seed: int) -> dict[str, Any]:

@@ -100,7 +100,9 @@ def solve(
     default 24, only where the polynomial does not resolve the solution; its `activation`, if none
     is given, is tanh or sin, whichever does better in a few steps. `network` is "mlp", or
     "modified" for gated layers. `start_from` is a solution to begin with, or a model of your own,
-    whose basis and network are then used unless you ask for others.
+    whose basis and network are then used unless you ask for others. Where the problem
+    has unknown parameters and data, bases, start and the weight of the data are chosen as
+    `pann.solving.inverse` says.
 
     `out` is a folder that gets the file `solution.pann`, a log, and every `checkpoint_every`
     seconds a checkpoint. What was killed goes on from there with `resume=True` and the same

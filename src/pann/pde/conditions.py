@@ -65,10 +65,13 @@ class Initial:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Data:
-    """The field has these values at these points, measured or known."""
+    """The field has these values at these points, measured or known.
+
+    Values are an array with one for each point, or a function of the coordinates.
+    """
 
     points: np.ndarray
-    values: np.ndarray
+    values: np.ndarray | Callable[..., Any]
     field: str | None = None
     weight: float = 1.0
 

@@ -102,7 +102,7 @@ def place_conditions(
         zero = (0,) * problem.domain.dimension
         if isinstance(condition, Data):
             points = np.asarray(condition.points, float)
-            values = np.asarray(condition.values, float)
+            values = evaluate(condition.values, problem, points)
             operator = Channels(field, (zero,))
             placed.append(Placed(name, points, values, condition.weight, (zero,), operator))
         elif isinstance(condition, Periodic):

@@ -186,15 +186,17 @@ class Problem:
         if isinstance(condition, Periodic) and condition.axis not in self.domain.names:
             raise ValueError(f"Periodic names axis '{condition.axis}', which is not in the domain")
         if isinstance(condition, Data):
-            points, values = np.asarray(condition.points), np.asarray(condition.values)
+            points = np.asarray(condition.points)
             if points.ndim != 2 or points.shape[1] != self.domain.dimension:
                 raise ValueError(
                     f"Data needs points of shape (N, {self.domain.dimension}), got {points.shape}"
                 )
-            if values.shape != points.shape[:1] or not np.all(np.isfinite(values)):
-                raise ValueError(
-                    f"Data needs {len(points)} finite values, got shape {values.shape}"
-                )
+            if not callable(condition.values):
+                values = np.asarray(condition.values)
+                if values.shape != points.shape[:1] or not np.all(np.isfinite(values)):
+                    raise ValueError(
+                        f"Data needs {len(points)} finite values, got shape {values.shape}"
+                    )
             if not self.domain.contains(points):
                 raise ValueError("some points of Data lie outside the domain")
 

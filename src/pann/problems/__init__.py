@@ -14,6 +14,7 @@ from pann.problems.darcy import darcy, darcy_across, darcy_across_mixed
 from pann.problems.grey_scott import grey_scott
 from pann.problems.helmholtz import helmholtz
 from pann.problems.kdv import kdv
+from pann.problems.kdv_inverse import kdv_inverse
 from pann.problems.kuramoto_sivashinsky import ks, ks_printed
 from pann.problems.poisson import poisson
 
@@ -25,6 +26,7 @@ PROBLEMS: dict[str, Callable[..., Problem]] = {
     "darcy_across": darcy_across,
     "darcy_across_mixed": darcy_across_mixed,
     "kdv": kdv,
+    "kdv_inverse": kdv_inverse,
     "ks": ks,
     "ks_printed": ks_printed,
     "grey_scott": grey_scott,
@@ -63,6 +65,7 @@ __all__ = [
     "grey_scott",
     "helmholtz",
     "kdv",
+    "kdv_inverse",
     "ks",
     "ks_printed",
     "poisson",

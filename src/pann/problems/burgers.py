@@ -33,7 +33,10 @@ def burgers(*, dirichlet: bool = False, faithful: bool = False) -> Problem:
     if not dirichlet:
         return evolving(EVOLUTION, residual, {"u": initial}, order=2, faithful=faithful)
     domain = box(EVOLUTION, periodic=False)
-    conditions: list[Condition] = [Dirichlet(domain.boundary, 0.0), Initial(initial)]
+    conditions: list[Condition] = [
+        Dirichlet(domain.boundary, 0.0, hard=True),
+        Initial(initial, hard=True),
+    ]
     return known_by(EVOLUTION, domain, residual, conditions)
 
 

@@ -15,15 +15,21 @@ def evolving(
     *,
     order: int,
     faithful: bool,
+    is_smooth: bool = True,
 ) -> Problem:
     """The problem whose solution the evolution computes, on first use.
 
     `initial` are functions of all coordinates by field; `order` is that of the equation in space.
-    By default the axes are periodic; if `faithful`, the paper's way, they are not, and value and
-    derivatives up to order - 1 agree at both ends in the least-squares sense.
+    By default the axes are periodic and the initial state holds exactly, unless it is not smooth
+    where the ends of an axis meet: no series in waves does. If `faithful`, the paper's way, the
+    axes are not periodic; value and derivatives up to order - 1 agree at both ends, and the
+    initial state holds, in the least-squares sense.
     """
     domain = box(evolution, periodic=not faithful)
-    conditions: list[Condition] = [Initial(value, field=field) for field, value in initial.items()]
+    is_hard = is_smooth and not faithful
+    conditions: list[Condition] = [
+        Initial(value, field=field, hard=is_hard) for field, value in initial.items()
+    ]
     if faithful:
         conditions += [
             Periodic(axis, order=order - 1, field=field)

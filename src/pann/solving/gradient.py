@@ -16,8 +16,8 @@ from pann.pde.blocks import Block, make_block
 from pann.pde.newton import Unknowns, start
 from pann.pde.rows import Causal, equation_rows
 from pann.solution import Report, Solution, trial_figures
+from pann.solving.polynomial import carried
 from pann.solving.quality import error_under_way, indicator, relative_errors
-from pann.solving.second_order import carried
 from pann.solving.setup import Setup
 from pann.training import (
     LBFGS,

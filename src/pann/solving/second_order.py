@@ -14,14 +14,15 @@ import numpy as np
 
 from pann.architecture import Architecture
 from pann.basis import Basis
-from pann.domain import Box
-from pann.model import PANN, Parameters
+from pann.model import Parameters
 from pann.network import Complementary
 from pann.pde.blocks import Block
 from pann.pde.levenberg import levenberg_marquardt, residual_sizes
 from pann.pde.newton import Unknowns, newton, start
 from pann.pde.problem import Problem
-from pann.solution import Report, Solution, trial_figures
+from pann.solution import Report, Solution, progress_of, trial_figures
+from pann.solving.inverse import SMALL, is_inverse, solve_inverse
+from pann.solving.polynomial import carried, polynomial_model
 from pann.solving.quality import indicator, relative_errors
 from pann.solving.setup import Setup
 from pann.training.stage import Progress
@@ -34,8 +35,6 @@ MAX_LADDER_COLUMNS = 3_000
 RESOLVED = 1e-10
 # A network is tried where the relative residual at fresh points is above this.
 UNRESOLVED = 1e-6
-# Beside a network the polynomial has at most so many coefficients: each step factorizes them.
-MAX_COLUMNS = 400
 # First layers to race: steep units along the axes for kinks and fronts, gentle ones in all
 # directions for what a slightly larger basis would resolve.
 STARTS = (Complementary((2.0, 20.0), 0.5), Complementary((3.0, 8.0), 0.0))
@@ -71,28 +70,30 @@ def solve_second_order(
 ) -> Solution:
     """Climb the ladder until resolved; then a network if asked for, or if that is not enough.
 
-    Where there are several architectures, they race.
+    Where there are several architectures, they race. Where parameters are to be found from data, a
+    small residual is not all, and a network is trained only if asked for.
     """
     solution = small = None
     precision, begun_with = architectures[0].precision, start_from
+    has_network = always_network
+    if is_inverse(setup.problem):
+        solution, small, setup = solve_inverse(setup, ladder, precision, start_from, begin)
+        ladder = []
     for number, rung in enumerate(ladder):
         solution = on_basis(setup, rung, precision, start_from, begin)
-        figures_now = {"fresh residual": solution.residual}
-        if solution.rel_l2 is not None:
-            figures_now["error"] = solution.rel_l2
-        setup.report(
-            Progress(f"degree {solution.report.degree}", number + 1, len(ladder), figures_now)
-        )
-        if small is None or rung.num_terms * len(setup.problem.fields) <= MAX_COLUMNS:
+        what = f"degree {solution.report.degree}"
+        setup.report(progress_of(solution, what, number + 1, len(ladder)))
+        if small is None or rung.num_terms * len(setup.problem.fields) <= SMALL:
             small = solution
         # From a poor start Newton's method may end in another solution of the equation.
         start_from = solution if solution.residual < 1e-3 else None
+        has_network = always_network or solution.residual > UNRESOLVED
         if solution.residual <= RESOLVED:
             break
     assert solution is not None
     assert small is not None
     figures = [trial_figures(solution, setup.seed)] * trials
-    if architectures[0].widths and (always_network or solution.residual > UNRESOLVED):
+    if architectures[0].widths and has_network:
         both = [
             _with_network(
                 dataclasses.replace(
@@ -256,7 +257,7 @@ def on_basis(
     blocks = setup.blocks(basis, precision)
     place = setup.checkpoint.within(f"terms {basis.num_terms}")
     unknowns, outcome = newton(blocks, unknowns, checkpoint=place)
-    model = _model(problem.domain, basis, unknowns, precision)
+    model = polynomial_model(problem.domain, basis, unknowns, precision)
     rel_l2, field_errors = relative_errors(problem, model, setup.ansatz)
     parameters = {name: float(value) for name, value in unknowns.parameters.items()}
     return Solution(
@@ -277,32 +278,3 @@ def on_basis(
         problem=problem,
         ansatz=setup.ansatz,
     )
-
-
-def carried(before: Solution, basis: Basis, unknowns: Unknowns) -> Unknowns:
-    """The coefficients of an earlier solution in a larger basis."""
-    place = {tuple(index): k for k, index in enumerate(basis.indices.tolist())}
-    b = np.asarray(unknowns.b).copy()
-    old = np.asarray(before.model.parameters.b)
-    for k, index in enumerate(before.model.basis.indices.tolist()):
-        if tuple(index) in place:
-            b[place[tuple(index)]] = old[k]
-    parameters = {
-        name: jnp.asarray(before.parameters.get(name, value), b.dtype)
-        for name, value in unknowns.parameters.items()
-    }
-    return Unknowns(jnp.asarray(b), parameters)
-
-
-def _model(domain: Box, basis: Basis, unknowns: Unknowns, precision: str) -> PANN:
-    num_terms, num_fields = unknowns.b.shape
-    parameters = Parameters(
-        network=None,
-        a=jnp.zeros((0, num_fields), precision),
-        b=unknowns.b,
-        bias=None,
-        keep_a=jnp.ones(0, bool),
-        keep_b=jnp.ones(num_terms, bool),
-        overlap=jnp.zeros_like(unknowns.b),
-    )
-    return PANN(domain, basis, parameters, precision, None if num_fields == 1 else num_fields)

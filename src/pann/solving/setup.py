@@ -43,6 +43,7 @@ class Setup:
     ansatz: Ansatz | None = None
     condition_sampling: str | None = None
     checkpoint: Checkpoint = NOWHERE
+    data_weight: float | None = None  # if not as the conditions
 
     def placed(self, basis: Basis, at_least: int = 0) -> list[Placed]:
         """Points that fit the basis, and at least so many inside unless the user chose them."""
@@ -68,11 +69,16 @@ class Setup:
         if self.condition_points is not None:
             per_axis = points_an_axis(problem, self.condition_points)
         conditions = [
-            dataclasses.replace(placed, weight=self.condition_weight * placed.weight)
+            dataclasses.replace(placed, weight=self._weight(placed) * placed.weight)
             for placed in place_conditions(problem, per_axis, on_faces)
         ]
         placed = [place_inside(problem, inside, self.orders), *conditions]
         return placed if self.ansatz is None else [self.ansatz.wrap(each) for each in placed]
+
+    def _weight(self, placed: Placed) -> float:
+        if self.data_weight is not None and placed.name.startswith("data"):
+            return self.data_weight
+        return self.condition_weight
 
     def blocks(self, basis: Basis, precision: str, at_least: int = 0) -> tuple[Block, ...]:
         return tuple(

@@ -1,0 +1,320 @@
+"""b and unknown parameters from an equation and data that may be noisy.
+
+The start is a smooth fit of the data alone, with the parameters for which the equation fits it
+best: from zero Gauss-Newton would end in a trivial solution of the equation. Then all are solved
+for together, and how much the data count against the equation is chosen by generalized
+cross-validation (Golub, Heath and Wahba, 1979): with N data and the influence matrix H(w) of the
+linearized problem,
+
+    |misfit(w)| / (1 - trace H(w) / N)
+
+estimates the error at data left out, and the smallest weight w is taken for which it is within one
+standard error of the best: a larger one follows the noise, a smaller one asks of the basis what
+it cannot do. By normal equations, which are enough where data are noisy; where
+they are exact, `pann.pde.newton` goes on from here.
+"""
+
+import dataclasses
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.linalg
+from jaxtyping import Float
+
+from pann.basis import Basis
+from pann.pde.blocks import Block
+from pann.pde.newton import Unknowns, residual_and_jacobian
+
+# Between a weight and the next, and where they end.
+WEIGHT_STEP, MIN_WEIGHT, MAX_WEIGHT = 10**0.5, 1e-3, 1e4
+# Cross-validation says nothing where the data are all but interpolated.
+MAX_INFLUENCE = 0.9
+MAX_STEPS, MAX_HALVINGS = 40, 10
+# The fall of the sum of squares in a step, relative to it, from which on the weight is chosen, and
+# at which the steps end.
+NEAR, CONVERGED = 1e-2, 1e-4
+# Steps end as well when the parameters move by less than this share of their deviations.
+WITHIN = 0.1
+# What keeps the normal equations positive, relative to their diagonal.
+FLOOR = 1e-13
+PENALTIES = 10.0 ** np.arange(2, -15, -1)
+
+_rows = eqx.filter_jit(residual_and_jacobian)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class DataFit:
+    """What was found: unknowns, the weight of the data, and how well they are met.
+
+    `score` is the cross-validated error at a datum, `misfit` the root mean square at those used,
+    both of the data times their own weights; `deviations` are the parameters' standard deviations
+    by the noise of the data, none where the data are too few to tell.
+    """
+
+    unknowns: Unknowns
+    weight: float
+    score: float
+    misfit: float
+    deviations: dict[str, float]
+    sums: list[float]
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Linearized:
+    """Normal equations of the equation and the conditions, and the rows of the data."""
+
+    normal: Float[np.ndarray, "columns columns"]
+    gradient: Float[np.ndarray, " columns"]
+    square: float
+    data: Float[np.ndarray, "data columns"]
+    data_normal: Float[np.ndarray, "columns columns"]
+    misfit: Float[np.ndarray, " data"]
+
+    def value(self, weight: float) -> float:
+        return self.square + weight**2 * float(self.misfit @ self.misfit)
+
+    def weighted(self, weight: float) -> "Weighted":
+        """The linearized problem for one weight of the data."""
+        matrix = self.normal + weight**2 * self.data_normal
+        scales = np.sqrt(np.diagonal(matrix))
+        scales = np.where(scales > 0, scales, 1.0)
+        matrix /= scales
+        matrix /= scales[:, None]
+        factor = _cholesky(matrix)
+        right = (self.gradient + weight**2 * (self.misfit @ self.data)) / scales
+        step = scipy.linalg.cho_solve((factor, True), right, check_finite=False) / scales
+        return Weighted(self, weight, step, factor, scales)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Weighted:
+    """The step to the minimum for one weight, and what the data say there."""
+
+    system: Linearized
+    weight: float
+    step: Float[np.ndarray, " columns"]
+    factor: Float[np.ndarray, "columns columns"]
+    scales: Float[np.ndarray, " columns"]
+
+    @functools.cached_property
+    def misfit(self) -> float:
+        return float(np.linalg.norm(self.system.misfit - self.system.data @ self.step))
+
+    @functools.cached_property
+    def influence(self) -> float:
+        """trace H / N: how much a datum moves the solution at its own place, in the mean."""
+        spread = self._solved((self.system.data / self.scales).T)
+        return self.weight**2 * float(np.sum(spread**2)) / len(self.system.misfit)
+
+    @property
+    def score(self) -> float:
+        """The cross-validated error, infinite where it says nothing."""
+        if self.influence > MAX_INFLUENCE:
+            return np.inf
+        return self.misfit / (1 - self.influence)
+
+    def deviations(self, num_last: int) -> Float[np.ndarray, " last"]:
+        """Standard deviations of the last unknowns, from the noise that the misfit shows."""
+        unit = np.eye(len(self.scales), num_last, num_last - len(self.scales))
+        lengths = np.linalg.norm(self._solved(unit), axis=0) / self.scales[-num_last:]
+        freedom = len(self.system.misfit) * (1 - self.influence)
+        return self.weight * self.misfit / np.sqrt(freedom) * lengths
+
+    def _solved(self, right: Float[np.ndarray, "columns k"]) -> Float[np.ndarray, "columns k"]:
+        return scipy.linalg.solve_triangular(self.factor, right, lower=True, check_finite=False)
+
+
+def is_data(block: Block) -> bool:
+    return block.name.startswith("data")
+
+
+def start_from_data(blocks: tuple[Block, ...], basis: Basis, unknowns: Unknowns) -> Unknowns:
+    """A smooth b from the data alone, and parameters for which the equation fits it best.
+
+    The penalty on a coefficient grows with the fourth power of its degrees, and is chosen by
+    cross-validation. The parameters stay as they are if a field has no data.
+    """
+    data = tuple(block for block in blocks if is_data(block))
+    zero = Unknowns(jnp.zeros_like(unknowns.b), unknowns.parameters)
+    misfit, jacobian = (np.asarray(each) for each in _rows(data, zero, None))
+    num_terms, num_fields = unknowns.b.shape
+    jacobian = jacobian[:, : num_terms * num_fields]
+    roughness = np.tile((1.0 + np.sum(levels(basis) ** 2, axis=1)) ** 2, num_fields)
+    system = Linearized(
+        np.diag(roughness), np.zeros(len(roughness)), 0.0, jacobian, _gram(jacobian), misfit
+    )
+    candidates = [system.weighted(penalty**-0.5) for penalty in PENALTIES]
+    best = min(candidates, key=lambda each: each.score)
+    b = -best.step.reshape(num_fields, num_terms).T
+    fitted = Unknowns(jnp.asarray(b, unknowns.b.dtype), unknowns.parameters)
+    measured = np.any(jacobian.reshape(-1, num_fields, num_terms) != 0, axis=(0, 2))
+    return _fit_parameters(blocks, fitted) if np.all(measured) else fitted
+
+
+def levels(basis: Basis) -> Float[np.ndarray, "terms axes"]:
+    """Degree or frequency of each term along each axis."""
+    sizes = zip(basis.families, basis.num_functions, basis.indices.T, strict=True)
+    return np.stack([family.levels(size)[column] for family, size, column in sizes], axis=1) * 1.0
+
+
+def fit_with_data(
+    blocks: tuple[Block, ...], unknowns: Unknowns, weight: float, *, is_near: bool = False
+) -> DataFit:
+    """Gauss-Newton on all unknowns; near the minimum the weight of the data is chosen.
+
+    The blocks of the data come with their own weights, which `weight` multiplies. Steps end when
+    the sum of squares no longer falls, or the parameters move by less than the noise leaves open.
+    """
+    rest = tuple(block for block in blocks if not is_data(block))
+    data = tuple(block for block in blocks if is_data(block))
+    # Data are linear in b: their rows stay as they are.
+    rows = np.asarray(_rows(data, unknowns, None)[1])
+    rows_normal = _gram(rows)
+    if not np.isfinite(_value(rest, data, unknowns, weight)):
+        raise ValueError(
+            "the residual is not finite for a fit of the data with the parameters "
+            + ", ".join(f"{name} = {value:.4g}" for name, value in unknowns.parameters.items())
+            + "; look for roots and logarithms in it, or give other first guesses"
+        )
+    sums: list[float] = []
+    count = len(unknowns.parameters)
+    is_chosen, lowest, reason = False, np.inf, "all steps done"
+    for _ in range(MAX_STEPS):
+        residual, jacobian = _rows(rest, unknowns, None)
+        square, gradient = float(residual @ residual), np.asarray(jacobian.T @ residual)
+        system = Linearized(
+            _gram(jacobian), gradient, square, rows, rows_normal, _residual(data, unknowns)
+        )
+        solved = system.weighted(weight)
+        if is_near and not is_chosen:
+            solved, lowest = _best(system, solved, lowest)
+            is_chosen, weight = solved.weight == weight, solved.weight
+        value, share = system.value(weight), 1.0
+        sums += [value] if not sums else []
+        for _ in range(MAX_HALVINGS):
+            moved = _moved(unknowns, solved.step, share)
+            new = _value(rest, data, moved, weight)
+            if new < value:
+                break
+            share /= 2
+        else:
+            reason = "converged: no step lowers the residual any more"
+            if is_chosen:
+                break
+            is_near = True
+            continue
+        unknowns, fall = moved, value - new
+        sums.append(new)
+        is_near = is_near or (share == 1.0 and fall <= NEAR * value)
+        has_ended = fall <= CONVERGED * value or _is_within_noise(solved, count)
+        if is_chosen and share == 1.0 and has_ended:
+            reason = "converged: what still moves is less than the noise leaves open"
+            break
+    deviations = [] if np.isinf(solved.score) else solved.deviations(count).tolist()
+    named = dict(zip(unknowns.parameters, deviations, strict=False))
+    return DataFit(unknowns, weight, solved.score, solved.misfit, named, sums, reason)
+
+
+def _is_within_noise(solved: Weighted, count: int) -> bool:
+    if np.isinf(solved.score):
+        return False
+    return bool(np.all(np.abs(solved.step[-count:]) <= WITHIN * solved.deviations(count)))
+
+
+def _best(system: Linearized, now: Weighted, lowest: float) -> tuple[Weighted, float]:
+    """The smallest weight near the one now that is hardly worse than the best, and its score.
+
+    `lowest` is the best score so far. The linearization does not reach far: one step up, or two
+    steps down, and then anew.
+    """
+    tried = [now]
+    if now.weight * WEIGHT_STEP <= MAX_WEIGHT:
+        tried.append(system.weighted(now.weight * WEIGHT_STEP))
+    lowest = min(lowest, *(each.score for each in tried))
+    # One standard error of a root mean square (Breiman's rule for trees).
+    hardly_worse = 1 + (2 * len(system.misfit)) ** -0.5
+    while len(tried) < 4 and tried[0].weight / WEIGHT_STEP >= MIN_WEIGHT:
+        lower = system.weighted(tried[0].weight / WEIGHT_STEP)
+        if lower.score > hardly_worse * lowest:
+            break
+        tried.insert(0, lower)
+        lowest = min(lowest, lower.score)
+    good = (each for each in tried if each.score <= hardly_worse * lowest)
+    if lowest == np.inf:
+        return now, lowest
+    return next(good, min(tried, key=lambda each: each.score)), lowest
+
+
+def _gram(rows: Float[np.ndarray, "rows columns"] | jax.Array) -> Float[np.ndarray, "n n"]:
+    # NumPy sees the symmetry: half the work of a product in JAX.
+    rows = np.asarray(rows)
+    return rows.T @ rows
+
+
+def _residual(blocks: tuple[Block, ...], unknowns: Unknowns) -> Float[np.ndarray, " rows"]:
+    parts = [
+        block.residual(block.polynomial_channels(unknowns.b), unknowns.parameters).ravel()
+        for block in blocks
+    ]
+    return np.concatenate([np.asarray(part) for part in parts])
+
+
+def _cholesky(matrix: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
+    """The lower factor; the diagonal, all ones, is raised as far as rounding asks for."""
+    floor = FLOOR
+    while True:
+        raised = matrix.copy()
+        raised[np.diag_indices_from(raised)] += floor
+        try:
+            return scipy.linalg.cholesky(raised, lower=True, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            floor *= 100
+            if not floor < 1:
+                raise
+
+
+def _moved(unknowns: Unknowns, step: Float[np.ndarray, " columns"], share: float) -> Unknowns:
+    num_terms, num_fields = unknowns.b.shape
+    b = step[: num_terms * num_fields].reshape(num_fields, num_terms).T
+    rest = step[num_terms * num_fields :]
+    parameters = {
+        name: value - share * rest[i] for i, (name, value) in enumerate(unknowns.parameters.items())
+    }
+    return Unknowns(unknowns.b - share * jnp.asarray(b), parameters)
+
+
+def _value(
+    rest: tuple[Block, ...], data: tuple[Block, ...], unknowns: Unknowns, weight: float
+) -> float:
+    squares = [float(np.sum(_residual(blocks, unknowns) ** 2)) for blocks in (rest, data)]
+    total = squares[0] + weight**2 * squares[1]
+    return total if np.isfinite(total) else np.inf
+
+
+def _fit_parameters(blocks: tuple[Block, ...], unknowns: Unknowns) -> Unknowns:
+    """Gauss-Newton on the parameters alone: one step where they enter linearly."""
+    rest = [block for block in blocks if not is_data(block)]
+    channels = [block.polynomial_channels(unknowns.b) for block in rest]
+    names = list(unknowns.parameters)
+
+    def residual(values: jax.Array) -> jax.Array:
+        parameters = dict(zip(names, values, strict=True))
+        parts = [b.residual(c, parameters).ravel() for b, c in zip(rest, channels, strict=True)]
+        return jnp.concatenate(parts)
+
+    square = lambda values: float(jnp.sum(residual(values) ** 2))
+    values = jnp.stack([unknowns.parameters[name] for name in names])
+    for _ in range(MAX_STEPS):
+        jacobian = np.asarray(jax.jacfwd(residual)(values))
+        step = np.linalg.lstsq(jacobian, np.asarray(residual(values)), rcond=None)[0]
+        now, shares = square(values), 0.5 ** np.arange(MAX_HALVINGS)
+        tried = ((values - share * step) for share in shares)
+        better = next((each for each in tried if square(each) < (1 - CONVERGED) * now), None)
+        if better is None:
+            break
+        values = better
+    return Unknowns(unknowns.b, dict(zip(names, values, strict=True)))

@@ -1,0 +1,42 @@
+"""Both coefficients of the Korteweg-de Vries equation from noisy values of a wave."""
+
+from typing import Any
+
+import numpy as np
+
+from pann.domain import Box
+from pann.pde import Data, Problem
+from pann.problems.kdv import EVOLUTION
+
+GUESSES = {"l1": 0.5, "l2": 1e-3}
+
+
+def kdv_inverse(
+    *, num_data: int = 2_000, noise: float = 0.01, last: float = 1.0, seed: int = 0
+) -> Problem:
+    """u_t + l1 u u_x + l2 u_xxx = 0, periodic, l1 and l2 from noisy values of u.
+
+    The data are values of the solution of `kdv`, where l1 = 1 and l2 = 0.022^2, at random points of
+    space and of time from 0 to `last`, at most 1, with Gaussian noise of `noise` times the standard
+    deviation of u; `seed` is that of points and noise. Nothing else is given, not even the initial
+    state. The first guesses are l1 = 0.5 and l2 = 0.001.
+    """
+    if not 0 < last <= 1:
+        raise ValueError(f"kdv is known up to t = 1: last must be in (0, 1], got {last}")
+    domain = Box(x=(-1, 1), t=(0, last), periodic="x", time="t")
+    points = domain.from_reference(np.random.default_rng(seed).uniform(-1, 1, (num_data, 2)))
+
+    # A function, so that the solution is computed only when it is needed.
+    def measured(x: Any, t: Any) -> Any:
+        values = np.asarray(EVOLUTION.exact(x=x, t=t))
+        errors = np.random.default_rng([seed, 1]).normal(size=values.shape)
+        return values + noise * np.std(values) * errors
+
+    return Problem(
+        domain,
+        lambda u, l1, l2: u.t + l1 * u * u.x + l2 * u.xxx,
+        [Data(points, measured)],
+        EVOLUTION.exact,
+        parameters=GUESSES,
+        name="kdv_inverse",
+    )

@@ -1,0 +1,40 @@
+"""The polynomial half by itself: as a model, and carried from one basis to another."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from pann.basis import Basis
+from pann.domain import Box
+from pann.model import PANN, Parameters
+from pann.pde.newton import Unknowns
+from pann.solution import Solution
+
+
+def carried(before: Solution, basis: Basis, unknowns: Unknowns) -> Unknowns:
+    """The coefficients of an earlier solution in a larger basis."""
+    place = {tuple(index): k for k, index in enumerate(basis.indices.tolist())}
+    b = np.asarray(unknowns.b).copy()
+    old = np.asarray(before.model.parameters.b)
+    for k, index in enumerate(before.model.basis.indices.tolist()):
+        if tuple(index) in place:
+            b[place[tuple(index)]] = old[k]
+    parameters = {
+        name: jnp.asarray(before.parameters.get(name, value), b.dtype)
+        for name, value in unknowns.parameters.items()
+    }
+    return Unknowns(jnp.asarray(b), parameters)
+
+
+def polynomial_model(domain: Box, basis: Basis, unknowns: Unknowns, precision: str) -> PANN:
+    """A model without a network."""
+    num_terms, num_fields = unknowns.b.shape
+    parameters = Parameters(
+        network=None,
+        a=jnp.zeros((0, num_fields), precision),
+        b=unknowns.b,
+        bias=None,
+        keep_a=jnp.ones(0, bool),
+        keep_b=jnp.ones(num_terms, bool),
+        overlap=jnp.zeros_like(unknowns.b),
+    )
+    return PANN(domain, basis, parameters, precision, None if num_fields == 1 else num_fields)
