@@ -151,10 +151,13 @@ def _chosen(
 
 
 def _shown(configuration: Mapping[str, Any]) -> str:
-    names = ("mode", "method", "model", "base", "activation", "constraint", "sampling", "c")
+    names = ("mode", "index_set", "method", "model", "base", "activation", "constraint", "norm")
+    names += ("sampling", "alpha", "c")
     words = [str(configuration[name]) for name in names if name in configuration]
     if "depth" in configuration:
         words.append(f"{configuration['depth']}x{configuration['width']}")
+    if "dimension" in configuration:
+        words.append(f"{configuration['dimension']}D")
     if "num_points" in configuration:
         words.append(f"N={configuration['num_points']:,}")
     return " ".join(words)

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pann.paper import published
@@ -23,6 +23,7 @@ HOW = {
     "trials",
     "adam_steps",
     "lbfgs_iterations",
+    "data",
 }
 ORDER = (
     "sampling",
@@ -33,7 +34,9 @@ ORDER = (
     "activation",
     "constraint",
     "norm",
+    "part",
     "signed",
+    "index_set",
     "alpha",
     "dimension",
     "width",
@@ -41,6 +44,7 @@ ORDER = (
     "c",
     "degree",
     "num_points",
+    "constraint_weight",
 )
 FORMATS = ("text", "markdown", "latex")
 
@@ -98,8 +102,8 @@ def compare(experiment: Experiment, store: Store, size: str = "full") -> Table:
     records.sort(key=lambda each: each["configuration"].get("trials", 1))
     cells: dict[tuple[tuple[str, Any], ...], dict[str, Any]] = {}
     for record in records:
-        for field, errors in _errors(record):
-            key = _cell(record, field)
+        for part, errors in _quantities(record):
+            key = _cell(record, part)
             cells.setdefault(key, {})[record["configuration"]["mode"]] = (record, errors)
     used = dict.fromkeys(name for key in cells for name, _ in key)
     names = sorted(used, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
@@ -134,26 +138,37 @@ def _but_trials(configuration: Mapping[str, Any]) -> str:
     return json.dumps(told, sort_keys=True)
 
 
-def _errors(record: Record) -> Iterable[tuple[str | None, Sequence[float | None]]]:
-    errors = record["figures"]["errors"]
-    return errors.items() if isinstance(errors, dict) else [(None, errors)]
+def _quantities(record: Record) -> Iterator[tuple[dict[str, str], Sequence[float | None]]]:
+    """What a run measured, and which cell of it that is, where there are several."""
+    figures = record["figures"]
+    if "num_terms" in figures:
+        yield {}, [figures["num_terms"]]
+        return
+    errors = figures["errors"]
+    if isinstance(errors, dict):
+        for field, values in errors.items():
+            yield {"field": field} if len(errors) > 1 else {}, values
+    else:
+        yield {}, errors
+    if record["experiment"] == "constraints":
+        for part in ("network", "polynomial"):
+            yield {"part": part}, [figures[f"pruned_{part}"]]
 
 
-def _cell(record: Record, field: str | None) -> tuple[tuple[str, Any], ...]:
+def _cell(record: Record, part: Mapping[str, str]) -> tuple[tuple[str, Any], ...]:
     cell = {name: value for name, value in record["configuration"].items() if name not in HOW}
     if record["configuration"]["mode"] == "default":
         # The size of the default network is not the cell's.
         cell = {name: value for name, value in cell.items() if name not in ("width", "depth")}
-    if field is not None and len(record["figures"]["errors"]) > 1:
-        cell["field"] = field
-    return tuple(cell.items())
+    return tuple((cell | part).items())
 
 
 def _published(experiment: Experiment) -> list[Record]:
+    """The printed cells; whatever a table is of is called its mean."""
     if experiment.published is None:
         return []
     frame = published.load(experiment.published)
-    return [each for each in frame.to_dict("records") if "mean" in each]
+    return frame.rename(columns={"num_terms": "mean", "percent": "mean"}).to_dict("records")
 
 
 def _find(printed: Sequence[Record], cell: Mapping[str, Any]) -> Record | None:
@@ -193,7 +208,7 @@ def _ours(found: tuple[Record, Sequence[float | None]] | None, cell: Record | No
         if cell is None or published.is_missing(cell["mean"])
         else f"{mean / float(cell['mean']):.2g}"
     )
-    return f"{mean:.2e}{deviation}", ratio
+    return f"{_number(mean)}{deviation}", ratio
 
 
 def _mean(found: Record | None) -> str:
@@ -202,7 +217,11 @@ def _mean(found: Record | None) -> str:
     deviation = found.get("deviation")
     doubted = "?" if found.get("doubt") else ""
     spread = "" if published.is_missing(deviation) else f" ({float(deviation):.1e})"  # type: ignore[arg-type]
-    return f"{float(found['mean']):.2e}{spread}{doubted}"
+    return f"{_number(float(found['mean']))}{spread}{doubted}"
+
+
+def _number(value: float) -> str:
+    return f"{value:g}" if 1 <= value < 1e6 and round(value, 1) == value else f"{value:.2e}"
 
 
 def _seconds(found: tuple[Record, Any] | None) -> float | None:

@@ -5,7 +5,7 @@ import difflib
 import functools
 from collections.abc import Callable
 
-from pann.paper import equations, regressions
+from pann.paper import conventional, equations, index_sets, regressions, spectra
 from pann.runs import Row
 
 SIZES = ("smoke", "quick", "full")
@@ -27,9 +27,9 @@ class Experiment:
     published: str | None = None
 
 
-def _equation(name: str, shows: str) -> Experiment:
+def _equation(name: str, shows: str, published: str | None = None) -> Experiment:
     rows = functools.partial(equations.rows, name)
-    return Experiment(name, shows, rows, "pann.paper.equations:run", name)
+    return Experiment(name, shows, rows, "pann.paper.equations:run", published or name)
 
 
 def _regression(name: str, shows: str, published: str | None = None) -> Experiment:
@@ -38,11 +38,34 @@ def _regression(name: str, shows: str, published: str | None = None) -> Experime
 
 
 EXPERIMENTS = (
+    Experiment(
+        "basis_sizes",
+        "terms by index set and dimension",
+        index_sets.rows,
+        "pann.paper.index_sets:run",
+        "basis_sizes",
+    ),
     _regression("reproduction", "P10 P10: error and time by number of points"),
     _regression("constraints", "P10 P10: error and pruned shares by constraint", "pruning"),
     _regression("non_smooth", "the non-smooth function: error and time by number of points"),
     _regression("alpha", "the non-smooth family: error by exponent", "alpha"),
+    Experiment(
+        "frequency",
+        "an oscillating function: the halves in Fourier and Legendre space",
+        spectra.rows,
+        "pann.paper.spectra:run",
+    ),
     _regression("high_dimensional", "a product of sines: error and time by dimension"),
+    *(
+        Experiment(
+            f"conventional_{data}",
+            f"{told}: conventional regressors",
+            functools.partial(conventional.rows, data),
+            "pann.paper.conventional:run",
+            f"conventional_{data}",
+        )
+        for data, told in conventional.DATA.items()
+    ),
     _regression("sequential", "one half after the other against both at once"),
     _regression("norms", "the constraint by its spectral and its Frobenius norm"),
     _equation("poisson", "Poisson: errors and seconds"),
@@ -50,6 +73,8 @@ EXPERIMENTS = (
     _equation("kdv", "Korteweg-de Vries: errors and seconds"),
     _equation("ks", "Kuramoto-Sivashinsky: errors and seconds"),
     _equation("grey_scott", "Grey-Scott: errors of u and v, seconds"),
+    _equation("equal_cost", "Poisson: losses and error over time at equal cost", "poisson"),
+    _equation("darcy", "Darcy flow in five strips, at two strengths of the constraint"),
 )
 
 

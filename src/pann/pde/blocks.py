@@ -49,7 +49,9 @@ class Block(eqx.Module):
         get = lambda field, order: channels[self.orders.index(order), :, field]
         parts = self.operator(get, self.coordinates, self.extra, parameters)
         columns = [jnp.broadcast_to(part, self.weights.shape) for part in parts]
-        return self.weights[:, None] * (jnp.stack(columns, axis=1) - self.target)
+        # Coefficients of the user's may be double where the rest is single.
+        values = jnp.stack(columns, axis=1).astype(self.target.dtype)
+        return self.weights[:, None] * (values - self.target)
 
     def linearize(
         self, channels: Float[Array, "orders points fields"], parameters: Mapping[str, Array]
