@@ -17,6 +17,20 @@ Folder = Annotated[pathlib.Path, typer.Option("--store", help="Folder that keeps
 SizeOption = Annotated[str, typer.Option(help="smoke (seconds), quick or full (as published).")]
 ModeOption = Annotated[str, typer.Option(help="faithful, default or both.")]
 Trials = Annotated[int | None, typer.Option(min=1, help="Seeds a row (default: by the size).")]
+# Of a row's settings, in the line that tells of it.
+SHOWN = (
+    "mode",
+    "index_set",
+    "method",
+    "model",
+    "base",
+    "activation",
+    "constraint",
+    "norm",
+    "sampling",
+    "alpha",
+    "c",
+)
 DEFAULT_STORE = pathlib.Path("paper-runs")
 
 
@@ -151,9 +165,7 @@ def _chosen(
 
 
 def _shown(configuration: Mapping[str, Any]) -> str:
-    names = ("mode", "index_set", "method", "model", "base", "activation", "constraint", "norm")
-    names += ("sampling", "alpha", "c")
-    words = [str(configuration[name]) for name in names if name in configuration]
+    words = [str(configuration[name]) for name in SHOWN if name in configuration]
     if "depth" in configuration:
         words.append(f"{configuration['depth']}x{configuration['width']}")
     if "dimension" in configuration:

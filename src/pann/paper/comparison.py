@@ -129,8 +129,11 @@ def compare(experiment: Experiment, store: Store, size: str = "full") -> Table:
             )
         )
     ending = ("published", "faithful", "ratio", "default", "ratio", "s", "s faithful", "s default")
+    columns = (*names, *ending)
+    used_columns = [k for k in range(len(columns)) if any(line[k] for line in lines)]
+    chosen = lambda line: tuple(line[k] for k in used_columns)
     title = f"{experiment.shows} (size {size})"
-    return Table(title, (*names, *ending), tuple(sorted(lines, key=_order)))
+    return Table(title, chosen(columns), tuple(map(chosen, sorted(lines, key=_order))))
 
 
 def _but_trials(configuration: Mapping[str, Any]) -> str:
@@ -160,7 +163,7 @@ def _cell(record: Record, part: Mapping[str, str]) -> tuple[tuple[str, Any], ...
     if record["configuration"]["mode"] == "default":
         # The size of the default network is not the cell's.
         cell = {name: value for name, value in cell.items() if name not in ("width", "depth")}
-    return tuple((cell | part).items())
+    return tuple({**cell, **part}.items())
 
 
 def _published(experiment: Experiment) -> list[Record]:

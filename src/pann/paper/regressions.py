@@ -59,7 +59,7 @@ def constraints(size: Size, mode: str) -> Iterator[Configuration]:
     (num_points,) = _sizes(size, (4096,))
     for activation, constraint in itertools.product(size.activations, names):
         for signed in (False, True) if mode == "faithful" else (False,):
-            yield _pann("reproduction", num_points, 26 if num_points == 4096 else 20) | {
+            yield _pann("reproduction", num_points, 26 if num_points >= 1024 else 8) | {
                 "activation": activation,
                 "constraint": constraint,
                 "signed": signed,
@@ -105,7 +105,9 @@ def norms(size: Size, mode: str) -> Iterator[Configuration]:
     if mode == "faithful":
         (num_points,) = _sizes(size, (1024,))
         for norm in ("frobenius", "spectral"):
-            yield _pann("reproduction", num_points, 20) | {"norm": norm}
+            yield _pann("reproduction", num_points, 20 if num_points >= 1024 else 8) | {
+                "norm": norm
+            }
 
 
 EXPERIMENTS: dict[str, Callable[[Size, str], Iterator[Configuration]]] = {
