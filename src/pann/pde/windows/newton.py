@@ -1,0 +1,81 @@
+"""Newton's method on one window, each step by GMRES, or by the whole Jacobian where that is small.
+
+The preconditioner is made once a window, at its start. GMRES need not solve more accurately than
+Newton's own error, which the next step makes up for.
+"""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from pann.pde.windows.preconditioners import Factors, apply, factorize
+from pann.pde.windows.system import System, Window
+
+MAX_STEPS = 20
+# Relative sizes of a step: at round-off, and small enough if the next one is no smaller.
+CONVERGED, STALLED = 1e-13, 1e-9
+# GMRES lowers the residual to this share, in cycles of so many iterations.
+INNER_TOLERANCE, CYCLE, MAX_CYCLES = 1e-4, 25, 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """The coefficients of v, how many steps led to them, and whether they solve the equations."""
+
+    unknowns: Float[Array, "..."]
+    steps: int
+    converged: bool
+    reason: str
+
+
+def newton(system: System, window: Window, solver: str) -> Outcome:
+    """Steps from the state at the window's start until they are at round-off."""
+    unknowns = jnp.zeros(system.shape)
+    factors = _factors(system, window, unknowns, solver)
+    last = np.inf
+    for count in range(1, MAX_STEPS + 1):
+        if solver == "dense" and count > 1:
+            factors = _factors(system, window, unknowns, solver)
+        unknowns, size = _step(system, window, unknowns, factors, solver)
+        size = float(size)
+        if not np.isfinite(size) or (count > 2 and size > 10 * last):
+            return Outcome(unknowns, count, False, "Newton's method diverges")
+        if size <= CONVERGED or (size <= STALLED and size > 0.1 * last):
+            return Outcome(unknowns, count, True, "converged")
+        last = size
+    return Outcome(unknowns, MAX_STEPS, False, f"no convergence in {MAX_STEPS} steps")
+
+
+@eqx.filter_jit
+def _factors(
+    system: System, window: Window, unknowns: Float[Array, "..."], solver: str
+) -> Factors:
+    return factorize(system, window, unknowns, solver)
+
+
+@eqx.filter_jit
+def _step(
+    system: System, window: Window, unknowns: Float[Array, "..."], factors: Factors, solver: str
+) -> tuple[Float[Array, "..."], Float[Array, ""]]:
+    """The unknowns after a step, and its size relative to u."""
+    residual, along = jax.linearize(lambda unknowns: system.residual(window, unknowns), unknowns)
+    inverse = lambda right: apply(system, factors, right, solver)
+    if solver == "dense":
+        step = inverse(residual)
+    else:
+        step, _ = jax.scipy.sparse.linalg.gmres(
+            along,
+            residual,
+            M=inverse,
+            tol=INNER_TOLERANCE,
+            restart=CYCLE,
+            maxiter=MAX_CYCLES,
+            solve_method="incremental",
+        )
+    moved = unknowns - step
+    size = jnp.linalg.norm(step) / jnp.linalg.norm(system.whole(window, moved))
+    return moved, size

@@ -1,0 +1,250 @@
+"""Evolution problems window by window: spectral in space and time, Newton's method on each.
+
+On a window u = start(x) + s v(x, s), with Fourier's functions along periodic axes, Legendre's along
+others and in time. All windows together make one polynomial in pieces of time, so that the solution
+is an ordinary one, without a network.
+"""
+
+import time
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from pann.basis import Basis, Family, Legendre, PiecewiseLegendre
+from pann.domain import Box
+from pann.model import PANN, Parameters
+from pann.pde.blocks import Placed, make_block
+from pann.pde.evaluation import evaluate_solution
+from pann.pde.newton import Unknowns
+from pann.pde.placing import OnFaces, place_conditions, place_inside
+from pann.pde.problem import Problem
+from pann.pde.windows.applicable import reason_against, time_order
+from pann.pde.windows.march import Marched, Plan, Solved, march
+from pann.pde.windows.preconditioners import SOLVERS
+from pann.pde.windows.resolution import Modes, first_axes
+from pann.pde.windows.space_axis import SpaceAxis
+from pann.points import uniform
+from pann.solution import Report, Solution
+from pann.solving.quality import relative_error, relative_residual
+from pann.solving.setup import NUM_FRESH
+
+DEGREE = 12
+TOLERANCE = 1e-10
+POINTS_ON_FACES = 40
+
+
+def solve_in_windows(
+    problem: Problem,
+    *,
+    windows: int | str | None = None,
+    modes: Modes = None,
+    degree: int | None = None,
+    tolerance: float = TOLERANCE,
+    solver: str | None = None,
+    seed: int = 0,
+    report: Callable[[str, float], None] = lambda what, value: None,
+) -> Solution:
+    """Solve an evolution problem in `windows` equal windows, or in as many as it takes ("auto").
+
+    `modes` is the highest frequency along periodic axes and the degree along others, a number or
+    one for each axis by name; by default as many as the tails of the coefficients, relative to the
+    fields, ask for at the tolerance. `degree` is that in time on each window. `solver` is "dense",
+    "frozen" or "constant" (see `pann.pde.windows.preconditioners`), by default chosen by size.
+
+    If the windows do not reach the end of time, the solution's domain ends where they do.
+    """
+    begin = time.perf_counter()
+    num_windows = None if windows in (None, "auto") else windows
+    if num_windows is not None and (not isinstance(num_windows, int) or num_windows < 1):
+        raise ValueError(f"windows must be a number of at least 1, or 'auto', got {windows!r}")
+    if solver is not None and solver not in SOLVERS:
+        raise ValueError(f"there is no solver '{solver}'; choose from {', '.join(SOLVERS)}")
+    problem.check()
+    if reason := reason_against(problem):
+        raise ValueError(reason)
+    order = time_order(problem, problem.fields[0])
+    count = (DEGREE if degree is None else degree) - order + 1
+    if count < 1:
+        raise ValueError(f"degree must be at least {order}, the order in time, got {degree}")
+    plan = Plan(
+        problem, order, count, num_windows, modes is not None, tolerance, solver, seed, report
+    )
+    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+        axes = first_axes(problem, modes, tolerance)
+        marched = march(plan, axes)
+        if not marched.windows:
+            raise ArithmeticError(
+                f"no window could be solved: {marched.stop}; give other modes or a lower degree, "
+                "or windows=0 for one system over the whole of time"
+            )
+        model = _model(problem, marched.windows)
+        return Solution(
+            model=model,
+            fields=problem.fields,
+            parameters={},
+            report=Report(
+                how=_how(marched),
+                degree=int(marched.windows[-1].coefficients.shape[-1]) - 1,
+                num_points=marched.num_points,
+                residual=_residual(problem, model, seed),
+                rel_l2=relative_error(problem, model),
+                stop=_stop(marched, tolerance),
+                seconds=time.perf_counter() - begin,
+                history={
+                    "tail in time": [window.tail for window in marched.windows],
+                    "tail in space": [window.space_tail for window in marched.windows],
+                },
+            ),
+            problem=problem,
+        )
+
+
+def _how(marched: Marched) -> str:
+    """The windows, their functions and the work, in a line."""
+    windows = marched.windows
+    steps = sum(window.steps for window in windows)
+    return (
+        f"Newton's method on {len(windows)} windows of {_shown(windows[-1].axes)}"
+        f"degree {windows[-1].coefficients.shape[-1] - 1} in time, {steps} steps, "
+        f"{marched.rejected} windows tried again, solver {marched.solver}"
+    )
+
+
+def _shown(axes: tuple[SpaceAxis, ...]) -> str:
+    parts = []
+    for axis in axes:
+        if axis.is_fourier:
+            parts.append(f"{axis.level} frequencies in {axis.name}, ")
+        elif axis.num_pieces == 1:
+            parts.append(f"degree {axis.level} in {axis.name}, ")
+        else:
+            parts.append(f"degree {axis.level} on {axis.num_pieces} pieces in {axis.name}, ")
+    return "".join(parts)
+
+
+def _stop(marched: Marched, tolerance: float) -> str:
+    """Why there are no more windows, and which of them miss the tolerance."""
+    missed = [
+        window for window in marched.windows if max(window.tail, window.space_tail) > tolerance
+    ]
+    if not missed:
+        return f"{marched.stop}, all tails below {tolerance:.0e}"
+    worst = max(missed, key=lambda window: max(window.tail, window.space_tail))
+    return (
+        f"{marched.stop}; {len(missed)} of {len(marched.windows)} windows miss the tolerance "
+        f"{tolerance:.0e}, the worst, from t = {worst.begin:.6g} to {worst.end:.6g}, with a tail "
+        f"of {worst.tail:.1e} in time and {worst.space_tail:.1e} in space"
+    )
+
+
+# ---- All windows as one model ----
+
+
+def _model(problem: Problem, windows: list[Solved]) -> PANN:
+    """The windows in the functions of the finest axes, which hold those of all others."""
+    domain = _up_to(problem.domain, windows[-1].end)
+    axes = windows[-1].axes
+    families = {axis.name: _plain(axis.family) for axis in axes}
+    edges = np.array([window.begin for window in windows])
+    number = domain.names.index(str(domain.time))
+    breaks = 2.0 * (edges[1:] - domain.lower[number]) / domain.widths[number] - 1.0
+    family: Family = PiecewiseLegendre(tuple(breaks.tolist())) if len(breaks) else Legendre()
+    families[str(domain.time)] = family
+    tensor = _in_steps(family, np.stack([_on(axes, window) for window in windows], axis=-1))
+    # To the order of the domain's axes, with the fields last.
+    tensor = np.moveaxis(np.moveaxis(tensor, -1, 1 + number), 0, -1)
+    kept = np.any(tensor != 0, axis=-1)
+    basis = Basis(
+        domain, tuple(families[name] for name in domain.names), np.argwhere(kept).astype(np.int64)
+    )
+    b = jnp.asarray(tensor[kept])
+    num_fields = len(problem.fields)
+    parameters = Parameters(
+        network=None,
+        a=jnp.zeros((0, num_fields)),
+        b=b,
+        bias=None,
+        keep_a=jnp.ones(0, bool),
+        keep_b=jnp.ones(len(b), bool),
+        overlap=jnp.zeros_like(b),
+    )
+    return PANN(domain, basis, parameters, "float64", None if num_fields == 1 else num_fields)
+
+
+def _up_to(domain: Box, end: float) -> Box:
+    """The domain as far as the windows go."""
+    number = domain.names.index(str(domain.time))
+    if abs(end - domain.upper[number]) <= 1e-9 * domain.widths[number]:
+        return domain
+    ends = {
+        name: (low, end if name == domain.time else high)
+        for name, low, high in zip(domain.names, domain.lower, domain.upper, strict=True)
+    }
+    return Box(periodic=domain.periodic, time=domain.time, **ends)
+
+
+def _plain(family: Family) -> Family:
+    """One piece is the whole axis."""
+    one = isinstance(family, PiecewiseLegendre) and family.num_pieces == 1
+    return Legendre() if one else family
+
+
+def _on(axes: tuple[SpaceAxis, ...], window: Solved) -> Float[np.ndarray, "fields ... degrees"]:
+    """A window's coefficients in the functions of other axes."""
+    coefficients = window.coefficients
+    if axes == window.axes:
+        return coefficients
+    for old, new in zip(window.axes, axes, strict=True):
+        coefficients = np.tensordot(coefficients, new.transfer_from(old), axes=(1, 1))
+    # The degrees have come to stand behind the fields.
+    coefficients = np.moveaxis(coefficients, 1, -1)
+    return np.where(np.abs(coefficients) > 1e-18 * np.max(np.abs(coefficients)), coefficients, 0.0)
+
+
+def _in_steps(
+    family: Family, tensor: Float[np.ndarray, "fields ... degrees windows"]
+) -> Float[np.ndarray, "fields ... functions"]:
+    """Coefficients of the functions of time: degree by degree all windows, degree 0 in steps."""
+    if isinstance(family, PiecewiseLegendre):
+        middles = 0.5 * np.convolve([-1.0, *family.breaks, 1.0], [1.0, 1.0], "valid")
+        steps = family.table(middles, family.num_pieces)
+        level_0 = tensor[..., 0, :]
+        solved = np.linalg.solve(steps, level_0.reshape(-1, family.num_pieces).T).T
+        tensor = np.concatenate(
+            [solved.reshape(level_0.shape)[..., None, :], tensor[..., 1:, :]], axis=-2
+        )
+    return tensor.reshape(*tensor.shape[:-2], -1)
+
+
+# ---- How good it is ----
+
+
+def _residual(problem: Problem, model: PANN, seed: int) -> float:
+    """The largest relative residual, of the equation and of the conditions, at points not used."""
+    points = uniform(model.domain, NUM_FRESH, seed=seed + 7).coordinates
+    inside = place_inside(problem, points, problem.check())
+    on_faces = OnFaces("uniform", POINTS_ON_FACES, seed)
+    placed = [inside, *place_conditions(problem, POINTS_ON_FACES, on_faces)]
+    values = evaluate_solution(model, None, points)
+    size = np.sqrt(np.mean(values**2, axis=0))
+    return max(_relative(problem, model, each, size) for each in placed)
+
+
+def _relative(
+    problem: Problem, model: PANN, placed: Placed, size: Float[np.ndarray, " fields"]
+) -> float:
+    """By channels from the model: a basis without terms leaves all of them to the background."""
+    b = np.asarray(model.parameters.b)
+    channels = []
+    for order in placed.orders:
+        channel = model.basis.evaluate(placed.points, b, order)
+        if placed.minus is not None:
+            upper, lower = placed.pair_factors
+            channel = upper * channel - lower * model.basis.evaluate(placed.minus, b, order)
+        channels.append(channel)
+    block = make_block(placed, problem, model.basis.subset([]), "float64")
+    unknowns = Unknowns(jnp.zeros((0, len(problem.fields))), {})
+    return relative_residual(block, unknowns, model, jnp.asarray(np.stack(channels)), size)
