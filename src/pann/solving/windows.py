@@ -5,6 +5,7 @@ others and in time. All windows together make one polynomial in pieces of time, 
 is an ordinary one, without a network.
 """
 
+import dataclasses
 import time
 from collections.abc import Callable
 
@@ -13,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from pann.basis import Basis, Family, Legendre, PiecewiseLegendre
+from pann.basis import Basis, Family, Legendre, PiecewiseLegendre, make_basis
 from pann.domain import Box
 from pann.model import PANN, Parameters
 from pann.pde.blocks import Placed, make_block
@@ -236,7 +237,10 @@ def _residual(problem: Problem, model: PANN, seed: int) -> float:
 def _relative(
     problem: Problem, model: PANN, placed: Placed, size: Float[np.ndarray, " fields"]
 ) -> float:
-    """By channels from the model: a basis without terms leaves all of them to the background."""
+    """By channels from the model: a basis without terms leaves all of them to the background.
+
+    Pieces are no parts of the domain with equations of their own here, and do not count alone.
+    """
     b = np.asarray(model.parameters.b)
     channels = []
     for order in placed.orders:
@@ -245,6 +249,8 @@ def _relative(
             upper, lower = placed.pair_factors
             channel = upper * channel - lower * model.basis.evaluate(placed.minus, b, order)
         channels.append(channel)
-    block = make_block(placed, problem, model.basis.subset([]), "float64")
+    empty = make_basis(model.domain, 0).subset([])
+    block = make_block(placed, problem, empty, "float64")
     unknowns = Unknowns(jnp.zeros((0, len(problem.fields))), {})
-    return relative_residual(block, unknowns, model, jnp.asarray(np.stack(channels)), size)
+    whole = dataclasses.replace(model, basis=empty)
+    return relative_residual(block, unknowns, whole, jnp.asarray(np.stack(channels)), size)

@@ -100,7 +100,7 @@ def make_system(
     nodes = [axis.grid[0] for axis in axes]
     decoupled = decouple(time_order, count)
     rows = tuple(
-        tuple(Rows(jnp.asarray(_forms(problem, axis, field))) for field in problem.fields)
+        tuple(Rows(jnp.asarray(forms(problem, axis, field))) for field in problem.fields)
         for axis in axes
     )
     all_fourier = all(axis.is_fourier for axis in axes)
@@ -127,7 +127,7 @@ def _waves(axis: SpaceAxis) -> Float[np.ndarray, " functions"]:
     return 2.0 * np.pi / axis.width * np.concatenate([[0.0], numbers, -numbers])
 
 
-def _forms(problem: Problem, axis: SpaceAxis, field: str) -> Float[np.ndarray, "rows 2 functions"]:
+def forms(problem: Problem, axis: SpaceAxis, field: str) -> Float[np.ndarray, "rows 2 functions"]:
     if axis.is_fourier:
         return np.zeros((0, 2, axis.num_functions))
     order = problem.highest_order(problem.fields.index(field), axis.name)
@@ -147,17 +147,17 @@ def make_window(
     """A window with the values that its conditions have there."""
     problem = system.problem
     times = begin + length * radau_nodes(system.into.shape[1])
-    row_values = tuple(
+    values = tuple(
         tuple(
-            _row_values(problem, axes, number, field, times, len(system.rows[number][place].forms))
+            row_values(problem, axes, number, field, times, len(system.rows[number][place].forms))
             for place, field in enumerate(problem.fields)
         )
         for number in range(len(axes))
     )
-    return Window(jnp.asarray(begin), jnp.asarray(length), jnp.asarray(start), row_values)
+    return Window(jnp.asarray(begin), jnp.asarray(length), jnp.asarray(start), values)
 
 
-def _row_values(
+def row_values(
     problem: Problem,
     axes: tuple[SpaceAxis, ...],
     number: int,
@@ -194,7 +194,7 @@ def initial_values(
     shape = mesh[0].shape if mesh else ()
     size = int(np.prod(shape))
     columns = {axis.name: part.ravel() for axis, part in zip(axes, mesh, strict=True)}
-    columns[str(domain.time)] = np.full(size, _first_moment(domain))
+    columns[str(domain.time)] = np.full(size, first_moment(domain))
     points = np.stack([columns[name] for name in domain.names], axis=1)
     states = [condition for condition in problem.conditions if isinstance(condition, Initial)]
     order = 1 + max(condition.order for condition in states)
@@ -207,5 +207,5 @@ def initial_values(
     return found
 
 
-def _first_moment(domain: Box) -> float:
+def first_moment(domain: Box) -> float:
     return domain.lower[domain.names.index(str(domain.time))]

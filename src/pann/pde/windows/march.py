@@ -104,7 +104,7 @@ def march(plan: Plan, axes: tuple[SpaceAxis, ...]) -> Marched:
     start = initial_values(plan.problem, axes)
     scales = sizes(scaled(axes, start[0][..., None]))
     done: list[Solved] = []
-    rejected, stop = 0, "all windows done"
+    rejected, in_a_row, stop = 0, 0, "all windows done"
     while end - now > 1e-12 * whole:
         if len(done) >= MAX_WINDOWS:
             stop = f"stopped at t = {now:.6g} after {MAX_WINDOWS} windows"
@@ -129,11 +129,13 @@ def march(plan: Plan, axes: tuple[SpaceAxis, ...]) -> Marched:
                 continue
         share = (plan.tolerance / max(window.tail, 1e-300)) ** (1 / plan.count)
         if equal is None and window.tail > plan.tolerance and length > 2 * SHORTEST * whole:
-            rejected += 1
-            wanted = length * float(np.clip(SAFETY * share, SHORTER, 0.7))
+            # Where shorter windows are hardly better, the start is not smooth: go far down.
+            wanted = length * (SHORTER if in_a_row else float(np.clip(SAFETY * share, SHORTER, 0.7)))
+            rejected, in_a_row = rejected + 1, in_a_row + 1
             continue
         done.append(window)
         plan.report(f"window {len(done)}, t = {window.end:.4g}", window.tail)
+        in_a_row = 0
         now, scales = window.end, np.maximum(scales, scales_now)
         start = _state_at_end(plan, window)
         wanted = equal or length * float(np.clip(SAFETY * share, 0.5, LONGER))

@@ -12,14 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from pann.pde.windows.gmres import gmres
 from pann.pde.windows.preconditioners import Factors, apply, factorize
 from pann.pde.windows.system import System, Window
 
 MAX_STEPS = 20
-# Relative sizes of a step: at round-off, and small enough if the next one is no smaller.
-CONVERGED, STALLED = 1e-13, 1e-9
-# GMRES lowers the residual to this share, in cycles of so many iterations.
-INNER_TOLERANCE, CYCLE, MAX_CYCLES = 1e-4, 25, 2
+# Relative sizes of a step: the next would be at round-off; small, and the next is no smaller.
+CONVERGED, STALLED = 1e-11, 1e-8
+# GMRES lowers the residual to this share, in at most so many iterations.
+INNER_TOLERANCE, INNER_ITERATIONS = 1e-3, 40
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,14 +68,8 @@ def _step(
     if solver == "dense":
         step = inverse(residual)
     else:
-        step, _ = jax.scipy.sparse.linalg.gmres(
-            along,
-            residual,
-            M=inverse,
-            tol=INNER_TOLERANCE,
-            restart=CYCLE,
-            maxiter=MAX_CYCLES,
-            solve_method="incremental",
+        step, _ = gmres(
+            along, inverse, residual, tolerance=INNER_TOLERANCE, iterations=INNER_ITERATIONS
         )
     moved = unknowns - step
     size = jnp.linalg.norm(step) / jnp.linalg.norm(system.whole(window, moved))

@@ -11,16 +11,24 @@ import numpy as np
 
 from pann.basis import Fourier, PiecewiseLegendre
 from pann.pde.problem import Problem
-from pann.pde.windows.building import initial_values
+from pann.pde.windows.building import (
+    first_moment,
+    forms,
+    initial_values,
+    is_joined,
+    row_values,
+    specs,
+)
 from pann.pde.windows.space_axis import SpaceAxis
 from pann.pde.windows.tails import scaled, sizes, space_tails
 
-FREQUENCIES = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+FREQUENCIES = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384)
 # In several dimensions of space all products are there: at most so many frequencies.
-MOST_FREQUENCIES = {1: 512, 2: 96, 3: 24}
+MOST_FREQUENCIES = {1: 384, 2: 96, 3: 24}
 DEGREE_ON_A_PIECE = {1: 20, 2: 12, 3: 8}
 MAX_PIECES = {1: 64, 2: 4, 3: 2}
 MIN_PIECE = 1e-7  # of the width of the axis
+GRADING = 4.0  # from a piece to its neighbor, toward an end where the initial state has a kink
 
 Modes = int | Mapping[str, int] | None
 
@@ -39,6 +47,8 @@ def first_axes(
         if finer == axes:
             break
         axes = finer
+    if modes is None and len(axes) == 1 and not axes[0].is_fourier:
+        axes = (_graded(problem, axes[0], tolerance),)
     return axes
 
 
@@ -51,7 +61,7 @@ def refined(
     what is not smooth, or steep at one place.
     """
     return tuple(
-        _finer(axis, tail > tolerance, len(axes)) if np.any(tail > tolerance) else axis
+        _finer(axis, tail, tolerance, len(axes)) if np.any(tail > tolerance) else axis
         for axis, tail in zip(axes, tails, strict=True)
     )
 
@@ -82,19 +92,51 @@ def _coarsest(problem: Problem, modes: Modes) -> tuple[SpaceAxis, ...]:
     return tuple(axes)
 
 
-def _finer(axis: SpaceAxis, marked: np.ndarray, dimension: int) -> SpaceAxis:
+def _finer(axis: SpaceAxis, tail: np.ndarray, tolerance: float, dimension: int) -> SpaceAxis:
     if axis.is_fourier:
+        # A tail that falls as exp(-a k) reaches the tolerance at this frequency.
+        wanted = axis.level * np.log(min(tolerance, 0.1)) / np.log(min(tail[0], 0.5))
         most = MOST_FREQUENCIES.get(dimension, 8)
         more = [level for level in FREQUENCIES if axis.level < level <= most]
         if more:
-            return dataclasses.replace(axis, level=more[0])
+            level = next((level for level in more if level >= wanted), more[-1])
+            return dataclasses.replace(axis, level=min(level, 2 * axis.level))
         if dimension > 1:
             return axis
         return dataclasses.replace(axis, family=PiecewiseLegendre(()), level=DEGREE_ON_A_PIECE[1])
     edges = axis.edges
-    marked = marked & (np.diff(edges) > 4 * MIN_PIECE)
+    marked = (tail > tolerance) & (np.diff(edges) > 4 * MIN_PIECE)
     if axis.num_pieces + np.sum(marked) > MAX_PIECES.get(dimension, 1):
         return axis
-    middles = 0.5 * (edges[:-1] + edges[1:])[marked]
-    breaks = np.sort(np.concatenate([edges[1:-1], middles]))
+    return _cut(axis, 0.5 * (edges[:-1] + edges[1:])[marked])
+
+
+def _cut(axis: SpaceAxis, places: np.ndarray) -> SpaceAxis:
+    breaks = np.union1d(axis.edges[1:-1], places)
     return dataclasses.replace(axis, family=PiecewiseLegendre(tuple(breaks.tolist())))
+
+
+def _graded(problem: Problem, axis: SpaceAxis, tolerance: float) -> SpaceAxis:
+    """Ever smaller pieces toward ends where the initial state violates the conditions.
+
+    A layer grows there like the square root of time, from nothing: no equal pieces resolve it.
+    """
+    start = initial_values(problem, (axis,))[0]
+    scales = sizes(scaled((axis,), start[..., None]))
+    distances = 2.0 * GRADING ** -np.arange(1.0, np.ceil(np.log(1 / MIN_PIECE) / np.log(GRADING)))
+    places: list[float] = []
+    for number, field in enumerate(problem.fields):
+        of_field = forms(problem, axis, field)
+        times = np.array([first_moment(problem.domain)])
+        given = row_values(problem, (axis,), 0, field, times, len(of_field))
+        found = np.sum(np.asarray(given.weights)[..., 0] * (of_field @ start[number]), axis=1)
+        misses = np.abs(found - np.asarray(given.values)[..., 0])
+        bad = misses > np.sqrt(tolerance) * scales[number]
+        sides = [spec.side for spec in specs(problem, axis.name, field)]
+        inside = len(of_field) - len(sides)
+        joined = is_joined(problem, axis.name, field) and np.any(bad[:inside])
+        at_ends = [side for side, is_bad in zip(sides, bad[inside:], strict=True) if is_bad]
+        for side, end in (("lower", -1.0), ("upper", 1.0)):
+            if joined or side in at_ends:
+                places += (end - end * distances).tolist()
+    return _cut(axis, np.array(places))
