@@ -33,7 +33,8 @@ from pann.solving.quality import relative_error, relative_residual
 from pann.solving.setup import NUM_FRESH
 
 DEGREE = 12
-TOLERANCE = 1e-10
+# By the number of axes of space: what is left out, relative to the fields.
+TOLERANCES = {0: 1e-12, 1: 1e-10, 2: 1e-7}
 POINTS_ON_FACES = 40
 
 
@@ -43,7 +44,7 @@ def solve_in_windows(
     windows: int | str | None = None,
     modes: Modes = None,
     degree: int | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
     solver: str | None = None,
     seed: int = 0,
     report: Callable[[str, float], None] = lambda what, value: None,
@@ -52,7 +53,7 @@ def solve_in_windows(
 
     `modes` is the highest frequency along periodic axes and the degree along others, a number or
     one for each axis by name; by default as many as the tails of the coefficients, relative to the
-    fields, ask for at the tolerance. `degree` is that in time on each window. `solver` is "dense",
+    fields, ask for at the tolerance (1e-10 in one dimension of space, 1e-7 in two). `degree` is that in time on each window. `solver` is "dense",
     "frozen" or "constant" (see `pann.pde.windows.preconditioners`), by default chosen by size.
 
     If the windows do not reach the end of time, the solution's domain ends where they do.
@@ -63,9 +64,13 @@ def solve_in_windows(
         raise ValueError(f"windows must be a number of at least 1, or 'auto', got {windows!r}")
     if solver is not None and solver not in SOLVERS:
         raise ValueError(f"there is no solver '{solver}'; choose from {', '.join(SOLVERS)}")
+    if tolerance is not None and not 0 < tolerance < 1:
+        raise ValueError(f"tolerance must be a positive number below 1, got {tolerance!r}")
     problem.check()
     if reason := reason_against(problem):
         raise ValueError(reason)
+    if tolerance is None:
+        tolerance = TOLERANCES.get(problem.domain.dimension - 1, 1e-5)
     order = time_order(problem, problem.fields[0])
     count = (DEGREE if degree is None else degree) - order + 1
     if count < 1:
@@ -75,6 +80,11 @@ def solve_in_windows(
     )
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         axes = first_axes(problem, modes, tolerance)
+        if solver == "constant" and not all(axis.is_fourier for axis in axes):
+            raise ValueError(
+                "the solver 'constant' needs Fourier functions along all axes of space; use "
+                "'frozen' or leave it out"
+            )
         marched = march(plan, axes)
         if not marched.windows:
             raise ArithmeticError(
@@ -95,12 +105,32 @@ def solve_in_windows(
                 stop=_stop(marched, tolerance),
                 seconds=time.perf_counter() - begin,
                 history={
+                    "fresh residual": [window.residual for window in marched.windows],
                     "tail in time": [window.tail for window in marched.windows],
                     "tail in space": [window.space_tail for window in marched.windows],
                 },
             ),
             problem=problem,
         )
+
+
+def windows_if_they_apply(
+    problem: Problem, *, seed: int, report: Callable[[str, float], None]
+) -> Solution | None:
+    """The solution in windows, or None if the problem does not suit them or they fail.
+
+    Hard conditions hold by the form of the solution, which windows do not have.
+    """
+    problem.check()
+    is_hard = any(getattr(condition, "hard", False) for condition in problem.conditions)
+    if is_hard or reason_against(problem):
+        return None
+    try:
+        solution = solve_in_windows(problem, seed=seed, report=report)
+    except ArithmeticError:
+        return None
+    reached = solution.model.domain == problem.domain and np.isfinite(solution.residual)
+    return solution if reached else None
 
 
 def _how(marched: Marched) -> str:

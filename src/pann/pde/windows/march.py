@@ -1,8 +1,8 @@
 """From window to window: each starts from the state that the one before it ended with.
 
-A window is accepted when Newton's method has converged and the tails of its coefficients are below
-the tolerance. If they are not in space, the axes get more functions; if not in time, or if Newton's
-method fails, the window becomes shorter. Easy windows let the next one be longer.
+A window is accepted when Newton's method has converged, the tails of its coefficients are below the
+tolerance, and the equation holds between the nodes as well. If the tails in space are too large, the
+axes get more functions; otherwise the window becomes shorter. Easy windows let the next be longer.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from jaxtyping import Float
 from pann.basis import Legendre
 from pann.pde.problem import Problem
 from pann.pde.windows.building import initial_values, make_system, make_window
-from pann.pde.windows.newton import newton
+from pann.pde.windows.newton import fresh_residual, newton
 from pann.pde.windows.preconditioners import choose_solver
 from pann.pde.windows.resolution import refined
 from pann.pde.windows.space_axis import SpaceAxis
@@ -25,6 +25,8 @@ from pann.pde.windows.time_axis import to_legendre
 
 # The first window tried, the shortest and the most there may be, relative to the whole time.
 FIRST_LENGTH, SHORTEST, MAX_WINDOWS = 1 / 8, 1e-9, 1_000
+# A residual between the nodes, relative to the equation's terms, that no tail excuses.
+UNSOLVED = 1e-2
 # How much shorter or longer the next window may be, and the safety in the estimate of that.
 SHORTER, LONGER, SAFETY = 0.1, 2.0, 0.8
 
@@ -43,6 +45,7 @@ class Solved:
     steps: int
     tail: float
     space_tail: float
+    residual: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,9 +91,7 @@ class Plan:
     def system(self, axes: tuple[SpaceAxis, ...]) -> System:
         if axes not in self._systems:
             self._systems.clear()
-            self._systems[axes] = make_system(
-                self.problem, axes, self.order, self.count, self.seed
-            )
+            self._systems[axes] = make_system(self.problem, axes, self.order, self.count, self.seed)
         return self._systems[axes]
 
 
@@ -128,9 +129,12 @@ def march(plan: Plan, axes: tuple[SpaceAxis, ...]) -> Marched:
                 start, axes, rejected = _moved(start, axes, finer), finer, rejected + 1
                 continue
         share = (plan.tolerance / max(window.tail, 1e-300)) ** (1 / plan.count)
-        if equal is None and window.tail > plan.tolerance and length > 2 * SHORTEST * whole:
+        poor = window.tail > plan.tolerance or window.residual > UNSOLVED
+        if equal is None and poor and length > 10 * SHORTEST * whole:
             # Where shorter windows are hardly better, the start is not smooth: go far down.
-            wanted = length * (SHORTER if in_a_row else float(np.clip(SAFETY * share, SHORTER, 0.7)))
+            wanted = length * (
+                SHORTER if in_a_row else float(np.clip(SAFETY * share, SHORTER, 0.7))
+            )
             rejected, in_a_row = rejected + 1, in_a_row + 1
             continue
         done.append(window)
@@ -184,8 +188,10 @@ def _tried(
         axes=axes,
         coefficients=coefficients,
         steps=outcome.steps,
-        tail=time_tail(orthonormal, largest),
+        # A second derivative by time sees more of the highest degrees than the first.
+        tail=time_tail(orthonormal, largest) * plan.count ** (2 * plan.order - 2),
         space_tail=max((float(np.max(tail)) for tail in tails), default=0.0),
+        residual=float(fresh_residual(system, window, outcome.unknowns)),
     )
     return solved, tails, now
 
@@ -194,9 +200,7 @@ def _state_at_end(plan: Plan, window: Solved) -> Float[np.ndarray, "order fields
     """The state and its time derivatives at the window's end."""
     length, degrees = window.end - window.begin, window.coefficients.shape[-1]
     states = [
-        window.coefficients
-        @ Legendre().table(np.ones(1), degrees, k)[0]
-        * (2.0 / length) ** k
+        window.coefficients @ Legendre().table(np.ones(1), degrees, k)[0] * (2.0 / length) ** k
         for k in range(plan.order)
     ]
     return np.stack(states)

@@ -52,9 +52,7 @@ def newton(system: System, window: Window, solver: str) -> Outcome:
 
 
 @eqx.filter_jit
-def _factors(
-    system: System, window: Window, unknowns: Float[Array, "..."], solver: str
-) -> Factors:
+def _factors(system: System, window: Window, unknowns: Float[Array, "..."], solver: str) -> Factors:
     return factorize(system, window, unknowns, solver)
 
 
@@ -74,3 +72,18 @@ def _step(
     moved = unknowns - step
     size = jnp.linalg.norm(step) / jnp.linalg.norm(system.whole(window, moved))
     return moved, size
+
+
+@eqx.filter_jit
+def fresh_residual(
+    system: System, window: Window, unknowns: Float[Array, "..."]
+) -> Float[Array, ""]:
+    """The residual at random points and times, relative to the size of the equation's terms."""
+    channels = system.channel_values(system.fresh, window, unknowns)
+    residual = system.equation(system.fresh, window, channels)
+    slopes = system.slopes(system.fresh, window, channels)
+    rest = system.equation(system.fresh, window, tuple(map(jnp.zeros_like, channels)))
+    terms = sum(
+        jnp.sum((slope * channel) ** 2) for slope, channel in zip(slopes, channels, strict=True)
+    )
+    return jnp.sqrt(jnp.sum(residual**2) / (terms + jnp.sum(rest**2) + 1e-300))

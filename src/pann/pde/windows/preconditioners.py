@@ -96,9 +96,7 @@ def _frozen(
 
         return of_one
 
-    return [
-        jax.vmap(operator(k))(units).reshape(size, size).T for k in range(len(system.numbers))
-    ]
+    return [jax.vmap(operator(k))(units).reshape(size, size).T for k in range(len(system.numbers))]
 
 
 def _in_space(

@@ -33,9 +33,7 @@ GRADING = 4.0  # from a piece to its neighbor, toward an end where the initial s
 Modes = int | Mapping[str, int] | None
 
 
-def first_axes(
-    problem: Problem, modes: Modes, tolerance: float
-) -> tuple[SpaceAxis, ...]:
+def first_axes(problem: Problem, modes: Modes, tolerance: float) -> tuple[SpaceAxis, ...]:
     """The coarsest axes that resolve the initial state, or those with the levels given."""
     axes = _coarsest(problem, modes)
     while modes is None:
