@@ -111,15 +111,21 @@ EXACT = {
         fields=("u", "v"),
     ),
 }
-MODES = {"advection on a ring": 40, "two axes of space": 3, "a square": 10}
+# Modes and, where it is not round-off, the error.
+SIZES = {
+    "advection on a ring": (30, 1e-7),
+    "two axes of space": (3, 1e-10),
+    "ends that meet by a condition": (20, 1e-10),
+    "a square": (9, 1e-7),
+}
 
 
 @pytest.mark.parametrize("name", EXACT)
 def test_exact_solutions_are_met(name):
-    modes = MODES.get(name, 6 if EXACT[name].domain.periodic else 14)
+    modes, error = SIZES.get(name, (6 if EXACT[name].domain.periodic else 14, 1e-10))
     solution = solve_in_windows(EXACT[name], windows=2, modes=modes, degree=11)
-    assert solution.rel_l2 < 2e-8 if name == "a square" else solution.rel_l2 < 1e-10
-    assert solution.residual < 1e-6
+    assert solution.rel_l2 < error
+    assert solution.residual < 100 * max(error, 1e-8)
     assert "2 windows" in solution.report.how
 
 
@@ -145,20 +151,17 @@ def test_solve_takes_windows_for_an_evolution_problem():
 
 def test_the_error_falls_as_the_first_frequency_left_out():
     errors = [
-        solve_in_windows(advection, windows=1, modes=modes, degree=14).rel_l2
-        for modes in (5, 10, 20)
+        solve_in_windows(advection, windows=1, modes=modes, degree=14).rel_l2 for modes in (6, 12)
     ]
-    assert errors[0] == pytest.approx(2.0**-5, rel=1.0)
-    assert errors[1] == pytest.approx(2.0**-10, rel=1.0)
-    assert errors[2] == pytest.approx(2.0**-20, rel=1.0)
+    np.testing.assert_allclose(errors, [2.0**-6, 2.0**-12], rtol=1.0)
 
 
 def test_the_error_falls_geometrically_with_the_degree_in_time():
     errors = [
         solve_in_windows(heat_on_a_ring, windows=1, modes=4, degree=degree).rel_l2
-        for degree in (2, 4, 6, 8, 10)
+        for degree in (2, 5, 8)
     ]
-    assert np.all(np.diff(np.log(errors)) < np.log(0.1))
+    assert np.all(np.diff(np.log(errors)) < np.log(0.02))
 
 
 @pytest.mark.parametrize("degree", [2, 3])

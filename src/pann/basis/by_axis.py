@@ -5,6 +5,7 @@ numbers of axes j instead of a row of all terms. Along an axis of pieces a point
 of its own piece alone, so that the number of pieces costs nothing.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
@@ -14,8 +15,8 @@ from jaxtyping import Float, Int
 from pann.basis.families import Family
 from pann.basis.piecewise import PiecewiseLegendre
 
-# Below this size a table is as quick; above, at most so many products may be missing.
-MIN_TERMS = 1_000
+# Below this size a table is as good; above, at most so many products may be missing.
+MIN_TERMS = 64
 MAX_SIZE_RATIO = 4
 _BLOCK_BYTES = 32 * 2**20
 
@@ -54,7 +55,7 @@ def evaluate_by_axis(
     out = np.empty((len(reference), coefficients.shape[1]))
     order = np.argsort(pieces, kind="stable")
     bounds = np.searchsorted(pieces[order], np.arange(counts[cut] + 1))
-    for piece, (begin, end) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+    for piece, (begin, end) in enumerate(itertools.pairwise(bounds)):
         own = np.arange(counts[cut] + piece, num_functions[cut], counts[cut])
         width = 8 * (len(own) + 1) * math.prod(tensor.shape[2:])
         size = max(1, _BLOCK_BYTES // max(width, 8 * num_functions[cut]))

@@ -22,7 +22,8 @@ from pann.pde.evaluation import evaluate_solution
 from pann.pde.newton import Unknowns
 from pann.pde.placing import OnFaces, place_conditions, place_inside
 from pann.pde.problem import Problem
-from pann.pde.windows.applicable import reason_against, time_order
+from pann.pde.windows.applicable import reason_against
+from pann.pde.windows.building import highest_order
 from pann.pde.windows.march import Marched, Plan, Solved, march
 from pann.pde.windows.preconditioners import SOLVERS
 from pann.pde.windows.resolution import Modes, first_axes
@@ -53,8 +54,9 @@ def solve_in_windows(
 
     `modes` is the highest frequency along periodic axes and the degree along others, a number or
     one for each axis by name; by default as many as the tails of the coefficients, relative to the
-    fields, ask for at the tolerance (1e-10 in one dimension of space, 1e-7 in two). `degree` is that in time on each window. `solver` is "dense",
-    "frozen" or "constant" (see `pann.pde.windows.preconditioners`), by default chosen by size.
+    fields, ask for at the tolerance (1e-10 in one dimension of space, 1e-7 in two). `degree` is
+    that in time on each window, 12 by default. `solver` is "dense", "frozen" or "constant" (see
+    `pann.pde.windows.preconditioners`), by default chosen by size.
 
     If the windows do not reach the end of time, the solution's domain ends where they do.
     """
@@ -71,7 +73,7 @@ def solve_in_windows(
         raise ValueError(reason)
     if tolerance is None:
         tolerance = TOLERANCES.get(problem.domain.dimension - 1, 1e-5)
-    order = time_order(problem, problem.fields[0])
+    order = highest_order(problem, str(problem.domain.time))
     count = (DEGREE if degree is None else degree) - order + 1
     if count < 1:
         raise ValueError(f"degree must be at least {order}, the order in time, got {degree}")
@@ -191,16 +193,16 @@ def _model(problem: Problem, windows: list[Solved]) -> PANN:
     basis = Basis(
         domain, tuple(families[name] for name in domain.names), np.argwhere(kept).astype(np.int64)
     )
-    b = jnp.asarray(tensor[kept])
-    num_fields = len(problem.fields)
+    b, num_fields = tensor[kept], len(problem.fields)
+    # Arrays of NumPy are only moved: JAX would compile a program to fill one of every size.
     parameters = Parameters(
         network=None,
-        a=jnp.zeros((0, num_fields)),
-        b=b,
+        a=jax.device_put(np.zeros((0, num_fields))),
+        b=jax.device_put(b),
         bias=None,
-        keep_a=jnp.ones(0, bool),
-        keep_b=jnp.ones(len(b), bool),
-        overlap=jnp.zeros_like(b),
+        keep_a=jax.device_put(np.ones(0, bool)),
+        keep_b=jax.device_put(np.ones(len(b), bool)),
+        overlap=jax.device_put(np.zeros_like(b)),
     )
     return PANN(domain, basis, parameters, "float64", None if num_fields == 1 else num_fields)
 

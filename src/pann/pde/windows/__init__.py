@@ -1,1 +1,1 @@
-"""One window of time: a spectral collocation system in space and time, and Newton's method on it."""
+"""Windows of time: spectral collocation in space and time, and Newton's method on each."""

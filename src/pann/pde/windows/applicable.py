@@ -2,7 +2,7 @@
 
 from pann.pde.conditions import Condition, Data, Dirichlet, Initial, Interface, Neumann, Robin
 from pann.pde.problem import Problem
-from pann.pde.windows.building import is_joined, specs
+from pann.pde.windows.building import highest_order, is_joined, specs
 
 MAX_TIME_ORDER = 2
 
@@ -19,15 +19,11 @@ def reason_against(problem: Problem) -> str | None:
     for condition in problem.conditions:
         if sentence := _against(problem, condition):
             return sentence
-    orders = {field: time_order(problem, field) for field in problem.fields}
+    orders = {field: highest_order(problem, domain.time, field) for field in problem.fields}
     if len(set(orders.values())) > 1 or not 1 <= next(iter(orders.values())) <= MAX_TIME_ORDER:
         found = ", ".join(f"{order} for {field}" for field, order in orders.items())
         return f"windows need the same order in time for all fields, 1 or 2; here it is {found}"
     return _against_counts(problem, next(iter(orders.values())))
-
-
-def time_order(problem: Problem, field: str) -> int:
-    return problem.highest_order(problem.fields.index(field), str(problem.domain.time))
 
 
 def _against(problem: Problem, condition: Condition) -> str | None:
@@ -60,7 +56,7 @@ def _against_counts(problem: Problem, order: int) -> str | None:
         for axis in problem.domain.names:
             if axis == problem.domain.time or axis in problem.domain.periodic:
                 continue
-            wanted = problem.highest_order(number, axis)
+            wanted = highest_order(problem, axis, field)
             found = len(specs(problem, axis, field))
             if is_joined(problem, axis, field):
                 if found:

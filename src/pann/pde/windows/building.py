@@ -1,7 +1,9 @@
 """From a problem and axes to the equations of a window: tables, and values of the conditions."""
 
 import dataclasses
+import functools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -17,9 +19,9 @@ from pann.pde.windows.time_axis import decouple, radau_nodes, time_table
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """One condition on one face: alpha u + beta du/dn = value, or continuity if there is no face."""
+    """One condition on one face: alpha u + beta du/dn = value."""
 
-    side: str | None
+    side: str
     alpha: Values = 1.0
     beta: Values = 0.0
     value: Values = 0.0
@@ -56,6 +58,7 @@ def is_joined(problem: Problem, axis: str, field: str) -> bool:
     return joined or axis in problem.domain.periodic
 
 
+@functools.lru_cache(maxsize=16)
 def channels_of(problem: Problem) -> tuple[Channel, ...]:
     """The derivatives of each field that the residual asks for."""
     asked: dict[Channel, None] = {}
@@ -65,8 +68,16 @@ def channels_of(problem: Problem) -> tuple[Channel, ...]:
         return jnp.ones(1)
 
     inside = problem.domain.from_reference(np.full((1, problem.domain.dimension), 0.123))
-    problem.evaluate(get, jnp.asarray(inside), problem.parameters)
+    # Only traced: run on numbers, every operation of the residual would be compiled by itself.
+    jax.eval_shape(lambda: problem.evaluate(get, jnp.asarray(inside), problem.parameters))
     return tuple(asked)
+
+
+def highest_order(problem: Problem, axis: str, field: str | None = None) -> int:
+    """How often the residual differentiates a field, or any of them, along an axis."""
+    number = problem.domain.names.index(axis)
+    wanted = range(len(problem.fields)) if field is None else (problem.fields.index(field),)
+    return max((order[number] for each, order in channels_of(problem) if each in wanted), default=0)
 
 
 def make_system(
@@ -74,12 +85,8 @@ def make_system(
 ) -> System:
     """Tables for windows with `count` nodes in time."""
     channels = channels_of(problem)
-    position = problem.domain.names.index(str(problem.domain.time))
-    in_time = max(order[position] for _, order in channels)
-    highest = [
-        max(max(order[problem.domain.names.index(axis.name)] for _, order in channels), 0)
-        for axis in axes
-    ]
+    in_time = highest_order(problem, str(problem.domain.time))
+    highest = [highest_order(problem, axis.name) for axis in axes]
     rng = np.random.default_rng(seed + 7)
 
     def grid(reference: list[np.ndarray], times: np.ndarray) -> Grid:
@@ -130,10 +137,10 @@ def _waves(axis: SpaceAxis) -> Float[np.ndarray, " functions"]:
 def forms(problem: Problem, axis: SpaceAxis, field: str) -> Float[np.ndarray, "rows 2 functions"]:
     if axis.is_fourier:
         return np.zeros((0, 2, axis.num_functions))
-    order = problem.highest_order(problem.fields.index(field), axis.name)
+    order = highest_order(problem, axis.name, field)
     jumps = axis.continuity_rows(order, at_seam=is_joined(problem, axis.name, field))
     continuity = np.stack([jumps, np.zeros_like(jumps)], axis=1)
-    ends = [axis.end_rows(str(spec.side)) for spec in specs(problem, axis.name, field)]
+    ends = [axis.end_rows(spec.side) for spec in specs(problem, axis.name, field)]
     return np.concatenate([continuity, np.stack(ends)]) if ends else continuity
 
 

@@ -1,8 +1,9 @@
 """From window to window: each starts from the state that the one before it ended with.
 
-A window is accepted when Newton's method has converged, the tails of its coefficients are below the
-tolerance, and the equation holds between the nodes as well. If the tails in space are too large, the
-axes get more functions; otherwise the window becomes shorter. Easy windows let the next be longer.
+A window is accepted when Newton's method has converged, the tails of its coefficients are below
+the tolerance, and the equation holds between the nodes as well. If the tails in space are too
+large, the axes get more functions; otherwise the window becomes shorter. Easy windows let the next
+one be longer.
 """
 
 import dataclasses
@@ -170,13 +171,15 @@ def _tried(
     start: Float[np.ndarray, "order fields ..."],
     scales: Float[np.ndarray, " fields"],
 ) -> tuple[Solved, list[np.ndarray], Float[np.ndarray, " fields"]] | None:
-    """A window, its tails in space and the sizes of its fields, or None if Newton's method fails."""
+    """A window, its tails in space and its fields' sizes, or None if Newton's method fails."""
     system = plan.system(axes)
     window = make_window(system, axes, begin, length, start)
     outcome = newton(system, window, plan.solver or choose_solver(system))
     if not outcome.converged:
         return None
-    whole = np.asarray(system.whole(window, outcome.unknowns))
+    powers = length ** np.arange(plan.order)
+    known = np.moveaxis(start, 0, -1) * powers
+    whole = np.concatenate([known, np.asarray(outcome.unknowns)], axis=-1)
     coefficients = whole @ to_legendre(plan.order, plan.count).T
     orthonormal = scaled(axes, coefficients)
     now = sizes(orthonormal)

@@ -35,14 +35,14 @@ class Outcome:
 
 def newton(system: System, window: Window, solver: str) -> Outcome:
     """Steps from the state at the window's start until they are at round-off."""
-    unknowns = jnp.zeros(system.shape)
+    unknowns = jax.device_put(np.zeros(system.shape))
     factors = _factors(system, window, unknowns, solver)
     last = np.inf
     for count in range(1, MAX_STEPS + 1):
         if solver == "dense" and count > 1:
             factors = _factors(system, window, unknowns, solver)
-        unknowns, size = _step(system, window, unknowns, factors, solver)
-        size = float(size)
+        unknowns, relative = _step(system, window, unknowns, factors, solver)
+        size = float(relative)
         if not np.isfinite(size) or (count > 2 and size > 10 * last):
             return Outcome(unknowns, count, False, "Newton's method diverges")
         if size <= CONVERGED or (size <= STALLED and size > 0.1 * last):

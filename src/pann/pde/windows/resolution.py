@@ -14,6 +14,7 @@ from pann.pde.problem import Problem
 from pann.pde.windows.building import (
     first_moment,
     forms,
+    highest_order,
     initial_values,
     is_joined,
     row_values,
@@ -77,7 +78,7 @@ def _coarsest(problem: Problem, modes: Modes) -> tuple[SpaceAxis, ...]:
     for name in space:
         number, is_periodic = domain.names.index(name), name in domain.periodic
         family = Fourier() if is_periodic else PiecewiseLegendre(())
-        order = max(problem.highest_order(i, name) for i in range(len(problem.fields)))
+        order = highest_order(problem, name)
         level = FREQUENCIES[0] if is_periodic else DEGREE_ON_A_PIECE.get(len(space), 6)
         given = modes.get(name) if isinstance(modes, Mapping) else modes
         if given is not None and (not isinstance(given, int) or given <= order):
