@@ -14,9 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from pann.basis import Basis, Family, Legendre, PiecewiseLegendre, make_basis
-from pann.domain import Box
-from pann.model import PANN, Parameters
+from pann.basis import make_basis
+from pann.model import PANN
 from pann.pde.blocks import Placed, make_block
 from pann.pde.evaluation import evaluate_solution
 from pann.pde.newton import Unknowns
@@ -24,14 +23,15 @@ from pann.pde.placing import OnFaces, place_conditions, place_inside
 from pann.pde.problem import Problem
 from pann.pde.windows.applicable import reason_against
 from pann.pde.windows.building import highest_order
-from pann.pde.windows.march import Marched, Plan, Solved, march
+from pann.pde.windows.march import Marched, Plan, march
 from pann.pde.windows.preconditioners import SOLVERS
 from pann.pde.windows.resolution import Modes, first_axes
 from pann.pde.windows.space_axis import SpaceAxis
 from pann.points import uniform
-from pann.solution import Report, Solution
+from pann.solution import Report, Solution, trial_figures
 from pann.solving.quality import relative_error, relative_residual
 from pann.solving.setup import NUM_FRESH
+from pann.solving.window_model import joined
 
 DEGREE = 12
 # By the number of axes of space: what is left out, relative to the fields.
@@ -93,39 +93,31 @@ def solve_in_windows(
                 f"no window could be solved: {marched.stop}; give other modes or a lower degree, "
                 "or windows=0 for one system over the whole of time"
             )
-        model = _model(problem, marched.windows)
-        return Solution(
-            model=model,
-            fields=problem.fields,
-            parameters={},
-            report=Report(
-                how=_how(marched),
-                degree=int(marched.windows[-1].coefficients.shape[-1]) - 1,
-                num_points=marched.num_points,
-                residual=_residual(problem, model, seed),
-                rel_l2=relative_error(problem, model),
-                stop=_stop(marched, tolerance),
-                seconds=time.perf_counter() - begin,
-                history={
-                    "fresh residual": [window.residual for window in marched.windows],
-                    "tail in time": [window.tail for window in marched.windows],
-                    "tail in space": [window.space_tail for window in marched.windows],
-                },
-            ),
-            problem=problem,
+        model = joined(problem, marched.windows)
+        report_of_all = Report(
+            how=_how(marched),
+            degree=int(marched.windows[-1].coefficients.shape[-1]) - 1,
+            num_points=marched.num_points,
+            residual=_residual(problem, model, seed),
+            rel_l2=relative_error(problem, model),
+            stop=_stop(marched, tolerance),
+            seconds=time.perf_counter() - begin,
+            history={
+                "fresh residual": [window.residual for window in marched.windows],
+                "tail in time": [window.tail for window in marched.windows],
+                "tail in space": [window.space_tail for window in marched.windows],
+            },
         )
+    solution = Solution(model, problem.fields, {}, report_of_all, problem)
+    trials = [trial_figures(solution, seed)]
+    return dataclasses.replace(solution, report=dataclasses.replace(report_of_all, trials=trials))
 
 
 def windows_if_they_apply(
     problem: Problem, *, seed: int, report: Callable[[str, float], None]
 ) -> Solution | None:
-    """The solution in windows, or None if the problem does not suit them or they fail.
-
-    Hard conditions hold by the form of the solution, which windows do not have.
-    """
-    problem.check()
-    is_hard = any(getattr(condition, "hard", False) for condition in problem.conditions)
-    if is_hard or reason_against(problem):
+    """The solution in windows, or None if the problem does not suit them or they fail."""
+    if not suits_windows(problem):
         return None
     try:
         solution = solve_in_windows(problem, seed=seed, report=report)
@@ -133,6 +125,16 @@ def windows_if_they_apply(
         return None
     reached = solution.model.domain == problem.domain and np.isfinite(solution.residual)
     return solution if reached else None
+
+
+def suits_windows(problem: Problem) -> bool:
+    """Whether windows are the way to solve a problem if nothing else is said.
+
+    Hard conditions hold by the form of the solution, which windows do not have.
+    """
+    problem.check()
+    is_hard = any(getattr(condition, "hard", False) for condition in problem.conditions)
+    return not is_hard and reason_against(problem) is None
 
 
 def _how(marched: Marched) -> str:
@@ -171,85 +173,6 @@ def _stop(marched: Marched, tolerance: float) -> str:
         f"{tolerance:.0e}, the worst, from t = {worst.begin:.6g} to {worst.end:.6g}, with a tail "
         f"of {worst.tail:.1e} in time and {worst.space_tail:.1e} in space"
     )
-
-
-# ---- All windows as one model ----
-
-
-def _model(problem: Problem, windows: list[Solved]) -> PANN:
-    """The windows in the functions of the finest axes, which hold those of all others."""
-    domain = _up_to(problem.domain, windows[-1].end)
-    axes = windows[-1].axes
-    families = {axis.name: _plain(axis.family) for axis in axes}
-    edges = np.array([window.begin for window in windows])
-    number = domain.names.index(str(domain.time))
-    breaks = 2.0 * (edges[1:] - domain.lower[number]) / domain.widths[number] - 1.0
-    family: Family = PiecewiseLegendre(tuple(breaks.tolist())) if len(breaks) else Legendre()
-    families[str(domain.time)] = family
-    tensor = _in_steps(family, np.stack([_on(axes, window) for window in windows], axis=-1))
-    # To the order of the domain's axes, with the fields last.
-    tensor = np.moveaxis(np.moveaxis(tensor, -1, 1 + number), 0, -1)
-    kept = np.any(tensor != 0, axis=-1)
-    basis = Basis(
-        domain, tuple(families[name] for name in domain.names), np.argwhere(kept).astype(np.int64)
-    )
-    b, num_fields = tensor[kept], len(problem.fields)
-    # Arrays of NumPy are only moved: JAX would compile a program to fill one of every size.
-    parameters = Parameters(
-        network=None,
-        a=jax.device_put(np.zeros((0, num_fields))),
-        b=jax.device_put(b),
-        bias=None,
-        keep_a=jax.device_put(np.ones(0, bool)),
-        keep_b=jax.device_put(np.ones(len(b), bool)),
-        overlap=jax.device_put(np.zeros_like(b)),
-    )
-    return PANN(domain, basis, parameters, "float64", None if num_fields == 1 else num_fields)
-
-
-def _up_to(domain: Box, end: float) -> Box:
-    """The domain as far as the windows go."""
-    number = domain.names.index(str(domain.time))
-    if abs(end - domain.upper[number]) <= 1e-9 * domain.widths[number]:
-        return domain
-    ends = {
-        name: (low, end if name == domain.time else high)
-        for name, low, high in zip(domain.names, domain.lower, domain.upper, strict=True)
-    }
-    return Box(periodic=domain.periodic, time=domain.time, **ends)
-
-
-def _plain(family: Family) -> Family:
-    """One piece is the whole axis."""
-    one = isinstance(family, PiecewiseLegendre) and family.num_pieces == 1
-    return Legendre() if one else family
-
-
-def _on(axes: tuple[SpaceAxis, ...], window: Solved) -> Float[np.ndarray, "fields ... degrees"]:
-    """A window's coefficients in the functions of other axes."""
-    coefficients = window.coefficients
-    if axes == window.axes:
-        return coefficients
-    for old, new in zip(window.axes, axes, strict=True):
-        coefficients = np.tensordot(coefficients, new.transfer_from(old), axes=(1, 1))
-    # The degrees have come to stand behind the fields.
-    coefficients = np.moveaxis(coefficients, 1, -1)
-    return np.where(np.abs(coefficients) > 1e-18 * np.max(np.abs(coefficients)), coefficients, 0.0)
-
-
-def _in_steps(
-    family: Family, tensor: Float[np.ndarray, "fields ... degrees windows"]
-) -> Float[np.ndarray, "fields ... functions"]:
-    """Coefficients of the functions of time: degree by degree all windows, degree 0 in steps."""
-    if isinstance(family, PiecewiseLegendre):
-        middles = 0.5 * np.convolve([-1.0, *family.breaks, 1.0], [1.0, 1.0], "valid")
-        steps = family.table(middles, family.num_pieces)
-        level_0 = tensor[..., 0, :]
-        solved = np.linalg.solve(steps, level_0.reshape(-1, family.num_pieces).T).T
-        tensor = np.concatenate(
-            [solved.reshape(level_0.shape)[..., None, :], tensor[..., 1:, :]], axis=-2
-        )
-    return tensor.reshape(*tensor.shape[:-2], -1)
 
 
 # ---- How good it is ----

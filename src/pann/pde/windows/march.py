@@ -18,7 +18,7 @@ from pann.pde.problem import Problem
 from pann.pde.windows.building import initial_values, make_system, make_window
 from pann.pde.windows.newton import fresh_residual, newton
 from pann.pde.windows.preconditioners import choose_solver
-from pann.pde.windows.resolution import refined
+from pann.pde.windows.resolution import first_axes, refined
 from pann.pde.windows.space_axis import SpaceAxis
 from pann.pde.windows.system import System
 from pann.pde.windows.tails import scaled, sizes, space_tails, time_tail
@@ -124,10 +124,12 @@ def march(plan: Plan, axes: tuple[SpaceAxis, ...]) -> Marched:
         if not plan.fixed_axes:
             finer = refined(axes, tails, plan.tolerance)
             if any(old.is_fourier != new.is_fourier for old, new in zip(axes, finer, strict=True)):
-                again = march(plan, finer)
+                again = march(plan, first_axes(plan.problem, None, plan.tolerance, waves=False))
                 return dataclasses.replace(again, rejected=again.rejected + rejected + len(done))
             if finer != axes:
-                start, axes, rejected = _moved(start, axes, finer), finer, rejected + 1
+                # The first state is known as a function: what coarse axes lose of it is regained.
+                start = _moved(start, axes, finer) if done else initial_values(plan.problem, finer)
+                axes, rejected = finer, rejected + 1
                 continue
         share = (plan.tolerance / max(window.tail, 1e-300)) ** (1 / plan.count)
         poor = window.tail > plan.tolerance or window.residual > UNSOLVED

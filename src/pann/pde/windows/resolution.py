@@ -34,9 +34,16 @@ GRADING = 4.0  # from a piece to its neighbor, toward an end where the initial s
 Modes = int | Mapping[str, int] | None
 
 
-def first_axes(problem: Problem, modes: Modes, tolerance: float) -> tuple[SpaceAxis, ...]:
-    """The coarsest axes that resolve the initial state, or those with the levels given."""
+def first_axes(
+    problem: Problem, modes: Modes, tolerance: float, waves: bool = True
+) -> tuple[SpaceAxis, ...]:
+    """The coarsest axes that resolve the initial state, or those with the levels given.
+
+    Without `waves` periodic axes have pieces, too.
+    """
     axes = _coarsest(problem, modes)
+    if not waves:
+        axes = tuple(_in_pieces(axis, len(axes)) for axis in axes)
     while modes is None:
         first = initial_values(problem, axes)
         coefficients = scaled(axes, first[0][..., None])
@@ -102,12 +109,17 @@ def _finer(axis: SpaceAxis, tail: np.ndarray, tolerance: float, dimension: int) 
             return dataclasses.replace(axis, level=min(level, 2 * axis.level))
         if dimension > 1:
             return axis
-        return dataclasses.replace(axis, family=PiecewiseLegendre(()), level=DEGREE_ON_A_PIECE[1])
+        return _in_pieces(axis, dimension)
     edges = axis.edges
     marked = (tail > tolerance) & (np.diff(edges) > 4 * MIN_PIECE)
     if axis.num_pieces + np.sum(marked) > MAX_PIECES.get(dimension, 1):
         return axis
     return _cut(axis, 0.5 * (edges[:-1] + edges[1:])[marked])
+
+
+def _in_pieces(axis: SpaceAxis, dimension: int) -> SpaceAxis:
+    level = DEGREE_ON_A_PIECE.get(dimension, 6)
+    return dataclasses.replace(axis, family=PiecewiseLegendre(()), level=level)
 
 
 def _cut(axis: SpaceAxis, places: np.ndarray) -> SpaceAxis:
