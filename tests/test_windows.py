@@ -25,7 +25,6 @@ LINE = Box(x=(0, 1), t=(0, 0.4), time="t")
 TORUS = Box(x=(0, 1), y=(0, 2), t=(0, 0.1), periodic=("x", "y"), time="t")
 MOMENT = Box(t=(0, 2), time="t")
 SINE = lambda x, t: jnp.exp(-(jnp.pi**2) * t) * jnp.sin(jnp.pi * x)
-COSINE = lambda x, t: jnp.exp(-(jnp.pi**2) * t) * jnp.cos(jnp.pi * x)
 WAVES = lambda x, t: jnp.exp(-t) * jnp.cos(x) + jnp.exp(-4 * t) * jnp.sin(2 * x)
 POLE = lambda x, t: 1 / (1.25 + jnp.cos(x - t))  # coefficients fall as 2^-k
 
@@ -53,8 +52,7 @@ EXACT = {
         lambda x, t: jnp.exp(x + t),
         Dirichlet(LINE.boundary, lambda x, t: np.exp(x + t)),
     ),
-    "neumann": problem_of(LINE, lambda u: u.t - u.xx, COSINE, Neumann(LINE.boundary, 0.0)),
-    "robin": problem_of(
+    "robin and neumann": problem_of(
         LINE,
         lambda u: u.t - u.xx,
         lambda x, t: jnp.exp(x + t),
@@ -391,12 +389,13 @@ def test_a_tolerance_that_is_missed_is_reported():
 
 def test_a_solution_that_blows_up_ends_before_it_does():
     problem = problem_of(MOMENT, lambda u: u.t - u**2, lambda t: 1 / (1 - t))
-    solution = solve_in_windows(dataclasses.replace(problem, exact=None), tolerance=1e-8)
+    solution = solve_in_windows(problem, tolerance=1e-8)
     (end,) = solution.model.domain.upper
     assert 0.9 < end <= 1.0
     assert "stopped at t" in solution.report.stop
     t = np.linspace(0, 0.9, 20)
     np.testing.assert_allclose(solution(t=t), 1 / (1 - t), rtol=1e-6)
+    assert solution.rel_l2 is not None
 
 
 SQUARE = Box(x=(0, 1), y=(0, 1))

@@ -26,8 +26,8 @@ from pann.pde.windows.tails import scaled, sizes, space_tails
 FREQUENCIES = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384)
 # In several dimensions of space all products are there: at most so many frequencies.
 MOST_FREQUENCIES = {1: 384, 2: 96, 3: 24}
-DEGREE_ON_A_PIECE = {1: 20, 2: 12, 3: 8}
-MAX_PIECES = {1: 64, 2: 4, 3: 2}
+DEGREE_ON_A_PIECE = {1: 20, 2: 16, 3: 8}
+MAX_PIECES = {1: 64, 2: 2, 3: 1}
 MIN_PIECE = 1e-7  # of the width of the axis
 GRADING = 4.0  # from a piece to its neighbor, toward an end where the initial state has a kink
 
