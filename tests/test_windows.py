@@ -331,7 +331,7 @@ def test_a_start_that_violates_the_boundary_values():
         axis=0,
     )
     problem = Problem(LINE, lambda u: u.t - u.xx, [Dirichlet(LINE.boundary, 0.0), Initial(1.0)])
-    solution = solve_in_windows(problem, tolerance=1e-6)
+    solution = solve_in_windows(problem, tolerance=1e-5)
     x, t = RNG.uniform(0, 1, 200), RNG.uniform(0.01, 0.4, 200)
     np.testing.assert_allclose(solution(x=x, t=t), exact(x, t), atol=1e-5)
 
@@ -374,8 +374,10 @@ def test_sums_axis_by_axis_are_those_of_the_table(order):
     b = RNG.standard_normal((len(basis), 2))
     expected = basis.table(points, order) @ b
     found = basis.evaluate(points, b, order)
-    np.testing.assert_allclose(found, expected, atol=1e-12 * np.max(np.abs(expected)))
-    np.testing.assert_array_equal(basis.evaluate(points, b[:, 0], order), found[:, 0])
+    scale = np.max(np.abs(expected))
+    np.testing.assert_allclose(found, expected, atol=1e-12 * scale)
+    alone = basis.evaluate(points, b[:, 0], order)
+    np.testing.assert_allclose(alone, found[:, 0], atol=1e-12 * scale)
 
 
 # ---- What does not work says so ----

@@ -6,6 +6,7 @@ well: on Fourier's functions each wave is left with a system as large as there a
 two are preconditioners; what they drop is left to GMRES.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable
 
@@ -13,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float
 
-from pann.pde.windows.system import System, Window
+from pann.pde.windows.system import RowValues, System, Window
 
 Factors = Float[Array, "..."] | Complex[Array, "..."]
 
@@ -78,18 +79,23 @@ def _frozen(
     system: System, window: Window, slopes: tuple[Float[Array, "fields ..."], ...]
 ) -> list[Float[Array, "rows columns"]]:
     """The operator in space for every order of derivatives by time; conditions count as order 0."""
-    means = [jnp.mean(slope, axis=-1) for slope in slopes]
+    means = [jnp.mean(slope, axis=-1, keepdims=True) for slope in slopes]
+    # A single moment, at which a single function of time is 1.
+    grid = dataclasses.replace(system.grid, times=jnp.ones(1), time_tables=(jnp.ones((1, 1)),))
+    still = dataclasses.replace(system, grid=grid)
     size = system.num_fields * math.prod(system.space_shape)
-    units = jnp.eye(size).reshape(size, system.num_fields, *system.space_shape)
+    units = jnp.eye(size).reshape(size, system.num_fields, *system.space_shape, 1)
 
     def operator(in_time: int) -> Callable[[Array], Array]:
+        at_moment = _at_moment(window, scale=float(in_time == 0))
+
         def of_one(unit: Float[Array, "fields ..."]) -> Float[Array, "fields ..."]:
             total = jnp.zeros((system.num_fields, *means[0].shape[1:]))
             for (field, order), mean in zip(system.channels, means, strict=True):
                 if system.in_time(order) == in_time:
-                    total = total + mean * _in_space(system, unit[field], system.in_space(order))
+                    total = total + mean * grid.values(unit[field], system.in_space(order), 0)
             fields = [
-                _with_mean_conditions(system, window, field, total[field], unit[field], in_time)
+                still.with_conditions(field, still.projected(total[field]), unit[field], at_moment)
                 for field in range(system.num_fields)
             ]
             return jnp.stack(fields)
@@ -99,43 +105,17 @@ def _frozen(
     return [jax.vmap(operator(k))(units).reshape(size, size).T for k in range(len(system.numbers))]
 
 
-def _in_space(
-    system: System, coefficients: Float[Array, "..."], orders: tuple[int, ...]
-) -> Float[Array, "..."]:
-    for tables, order in zip(system.grid.tables, orders, strict=True):
-        coefficients = jnp.tensordot(coefficients, tables[order], axes=(0, 1))
-    return coefficients
-
-
-def _with_mean_conditions(
-    system: System,
-    window: Window,
-    field: int,
-    values: Float[Array, "..."],
-    unit: Float[Array, "..."],
-    in_time: int,
-) -> Float[Array, "..."]:
-    """Projected, with the conditions' own linear parts in their place."""
-    projected = values
-    for projection in system.projections:
-        projected = jnp.tensordot(projected, projection, axes=(0, 1))
-    for axis in reversed(range(len(system.rows))):
-        forms = system.rows[axis][field].forms
-        count, size = forms.shape[0], projected.shape[axis]
-        if not count:
-            continue
-        others = [number for number in range(len(system.rows)) if number != axis]
-        found = jnp.tensordot(forms, unit, axes=(2, axis))
-        for other in others:
-            found = jnp.tensordot(found, system.grid.tables[other][0], axes=(2, 1))
-        weights = jnp.mean(window.row_values[axis][field].weights, axis=-1)
-        found = jnp.sum(weights * found, axis=1)
-        for other in others:
-            found = jnp.tensordot(found, system.projections[other], axes=(1, 1))
-        kept = jax.lax.slice_in_dim(projected, 0, size - count, axis=axis)
-        found = jnp.moveaxis(found, 0, axis) * float(in_time == 0)
-        projected = jnp.concatenate([kept, found], axis=axis)
-    return projected
+def _at_moment(window: Window, scale: float) -> Window:
+    """The window with the linear part of its conditions, averaged over its time."""
+    mean = lambda array: jnp.mean(array, axis=-1, keepdims=True)
+    rows = tuple(
+        tuple(
+            RowValues(scale * mean(each.weights), jnp.zeros_like(mean(each.values)))
+            for each in of_axis
+        )
+        for of_axis in window.row_values
+    )
+    return dataclasses.replace(window, row_values=rows)
 
 
 # ---- Averaged over time and space ----
