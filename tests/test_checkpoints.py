@@ -39,8 +39,19 @@ def heat() -> pann.Problem:
     return pann.Problem.manufactured(STRIP, lambda u, x, t: u.t - u.xx / 9, exact)
 
 
-FRONT, HEAT = front(), heat()  # one each, so that every solve uses the same compiled programs
+def wave() -> pann.Problem:
+    ring = pann.Box(x=(0, 2), t=(0, 1), periodic="x", time="t")
+    start = pann.Initial(lambda x, t: jnp.sin(jnp.pi * x))
+    return pann.Problem(ring, lambda u: u.t + u * u.x - 0.1 * u.xx, [start])
+
+
+FRONT, HEAT, WAVE = (
+    front(),
+    heat(),
+    wave(),
+)  # one each, so that every solve uses the same compiled programs
 CASES = {
+    "windows": (WAVE, {}),
     "second order": (FRONT, {"degree": 6, "width": 6, "iterations": 12, "trials": 2}),
     "gradients": (
         HEAT,

@@ -136,6 +136,9 @@ def test_a_dry_run_writes_nothing(folder: pathlib.Path) -> None:
     assert "degree    8, 14, 22, 32, 44, until resolved; of the largest:" in shown
     assert "1,035 polynomial terms, network 24-24 if the polynomial is not enough" in shown
     assert "nothing was solved or written" in shown
+    assert "windows   as many as it takes" in succeed("solve", "kdv", "--dry-run")
+    assert "windows   20" in succeed("solve", "kdv", "--dry-run", "--windows", 20)
+    assert "8, 14, 22, 32, 44" in succeed("solve", "kdv", "--dry-run", "--windows", 0)
     assert "network 8-4" in succeed("solve", "poisson", "--dry-run", "--width", "8,4")
     assert set(folder.iterdir()) == before
 
@@ -154,6 +157,7 @@ def test_options_reach_solve(monkeypatch: pytest.MonkeyPatch) -> None:
     asked |= {"--points": 50, "--sampling": "sobol", "--iterations": 7, "--precision": "float32"}
     asked |= {"--c": 0.1, "--condition-points": 40, "--trials": 3, "--recipe": "paper"}
     asked |= {"--network": "modified", "--constraint": "H", "--weighting": "gradnorm,causal"}
+    asked |= {"--windows": 0}
     asked |= {"--out": "run", "--checkpoint-every": 5}
     options = ("--seed", 9, "--no-preconditioner", "--resume")
     run("solve", "poisson", *options, *(part for pair in asked.items() for part in pair))
@@ -179,6 +183,7 @@ def test_options_reach_solve(monkeypatch: pytest.MonkeyPatch) -> None:
         "out": pathlib.Path("run"),
         "resume": True,
         "checkpoint_every": 5,
+        "windows": 0,
     }
 
 

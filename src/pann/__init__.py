@@ -13,6 +13,7 @@ from pann.pde import Data, Dirichlet, Initial, Interface, Neumann, Problem, Robi
 from pann.regression import Fit, fit, relative_l2
 from pann.solution import Solution
 from pann.solve import solve
+from pann.solving.windows import solve_in_windows
 from pann.training import (
     LBFGS,
     Adam,
@@ -87,5 +88,6 @@ __all__ = [
     "problems",
     "relative_l2",
     "solve",
+    "solve_in_windows",
     "targets",
 ]

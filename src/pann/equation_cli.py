@@ -90,6 +90,7 @@ def solve(
     iterations: Annotated[
         int | None, typer.Option(min=0, help="Most steps of training the network.")
     ] = None,
+    windows: Annotated[int | None, typer.Option(min=0, help="Windows of time; 0: none.")] = None,
     precision: Annotated[str | None, typer.Option(help="float64 or float32.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="For all random choices.")] = 0,
     out: Annotated[
@@ -126,6 +127,7 @@ def solve(
             "depth": depth,
             "network": network,
             "iterations": iterations,
+            "windows": windows,
             "c": c,
             "condition_points": condition_points,
             "checkpoint_every": checkpoint_every,

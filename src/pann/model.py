@@ -156,11 +156,28 @@ class PANN:
     def parts(self, points: npt.ArrayLike) -> Parts:
         """The network's and the polynomial's share of the prediction at the points."""
         coordinates = from_array(self.domain, points).coordinates
+        if self.basis.is_nearly_full and self.parameters.network is None:
+            return self._polynomial_alone(coordinates)
         halves = [
             self._block(coordinates[start : start + BLOCK])
             for start in range(0, len(coordinates), BLOCK)
         ]
         network, polynomial = (np.concatenate(half) for half in zip(*halves, strict=True))
+        if self.num_outputs is None:
+            return Parts(network[:, 0], polynomial[:, 0])
+        return Parts(network, polynomial)
+
+    def _polynomial_alone(self, coordinates: Float[np.ndarray, "points d"]) -> Parts:
+        """Without a network nothing has to be compiled, and a large basis needs no table."""
+        p = self.parameters
+        kept = np.asarray(p.keep_b)[:, None]
+        b, overlap = np.asarray(p.b, float) * kept, np.asarray(p.overlap, float) * kept
+        polynomial = self.basis.evaluate(coordinates, b + overlap).astype(self.precision)
+        network = np.zeros_like(polynomial)
+        if np.any(overlap):
+            network -= self.basis.evaluate(coordinates, overlap).astype(self.precision)
+        if p.bias is not None:
+            network += np.asarray(p.bias)
         if self.num_outputs is None:
             return Parts(network[:, 0], polynomial[:, 0])
         return Parts(network, polynomial)

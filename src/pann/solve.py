@@ -1,9 +1,10 @@
 """solve(problem): the polynomial half by Gauss-Newton, then a network where that is not enough.
 
-Without options the degree is raised until the solution is resolved. If the residual at fresh points
-still asks for it, a network with complementary features, placed where the residual is large, is
-trained beside the polynomial by Levenberg-Marquardt, and kept only if that residual falls. With
-`recipe="paper"`, or stages of your own, both halves are trained by gradients instead.
+Evolution problems are solved in windows of time. For others, without options, the degree is raised
+until the solution is resolved. If the residual at fresh points still asks for it, a network with
+complementary features, placed where the residual is large, is trained beside the polynomial by
+Levenberg-Marquardt, and kept only if that residual falls. With `recipe="paper"`, or stages of your
+own, both halves are trained by gradients instead.
 """
 
 import dataclasses
@@ -48,6 +49,7 @@ from pann.solving.gradient import (
 )
 from pann.solving.second_order import degrees_to_try, solve_second_order
 from pann.solving.setup import CONDITION_WEIGHT, Setup
+from pann.solving.windows import march_windows, suits_windows, windows_or
 from pann.training import GradNorm, Recipe
 from pann.training.stage import Report
 
@@ -82,6 +84,7 @@ def solve(
     recipe: str | Recipe = "default",
     trials: int = 1,
     iterations: int = 200,
+    windows: int | str | None = None,
     precision: str = "float64",
     seed: int = 0,
     start_from: Solution | PANN | None = None,
@@ -114,6 +117,11 @@ def solve(
     "causal", or both; fixed otherwise) go with it, or with stages of your own. `trials` networks
     are trained from as many seeds, and that with the smallest residual at fresh points is the
     solution.
+
+    `windows` cuts time into so many parts, or into as many as it takes with "auto", each of them
+    solved by Newton's method to spectral accuracy (`pann.solve_in_windows` has more options);
+    `degree` is then that in time. An evolution problem without any options is solved that way;
+    windows=0 solves for the whole of time at once.
     """
     begin = time.perf_counter()
     by_gradient = recipe != "default"
@@ -134,6 +142,26 @@ def solve(
             network = shape.get("network", network)
         start_from = unsolved(start_from, problem)
     folder = None if out is None else prepared_folder(pathlib.Path(out))
+    others = {
+        "c": c,
+        "basis": basis,
+        "axes": axes,
+        "points": points,
+        "sampling": sampling,
+        "condition_points": condition_points,
+        "condition_sampling": condition_sampling,
+        "width": width or None,
+        "depth": depth,
+        "activation": activation,
+        "embedding": embedding,
+        "start_from": start_from,
+        "recipe": None if recipe == "default" else recipe,
+        "trials": None if trials == 1 else trials,
+        "precision": None if precision == "float64" else precision,
+    }
+    asked_for = [name for name, value in others.items() if value is not None]
+    if windows and asked_for:
+        raise ValueError(f"windows go without {', '.join(asked_for)}; leave them out")
     plan = make_plan(
         problem,
         degree=degree,
@@ -171,6 +199,11 @@ def solve(
         options = dict(trials=trials, iterations=iterations, always_network=width is not None)
         work = functools.partial(solve_second_order, ladder=plan.ladder, **options)
     work = functools.partial(work, architectures=plan.architectures, start_from=start_from)
+    if windows:
+        work = functools.partial(march_windows, windows=windows, degree=degree)
+    elif windows is None and degree is None and width is None and not asked_for:
+        work = functools.partial(windows_or, work) if suits_windows(problem) else work
+    options["windows"] = windows
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         if folder is None:
             return work(plan.setup, begin=begin)

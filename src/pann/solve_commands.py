@@ -19,6 +19,7 @@ from pann.solution import Solution
 from pann.solve import make_plan, solve
 from pann.solving.folder import FILE_NAME as SOLUTION
 from pann.solving.folder import prepared_folder
+from pann.solving.windows import suits_windows
 from pann.training import Progress
 
 Report = dict[str, Any]
@@ -142,6 +143,17 @@ def trial_lines(reports: list[Report]) -> list[str]:
 def plan_solve(problem: Problem, options: dict[str, Any]) -> Report:
     """Sizes and memory of the largest system that `solve` would make; nothing is solved."""
     by_gradient = options.get("recipe", "default") != "default"
+    sizes = {key: value for key, value in options.items() if key in PLANNED and key != "seed"}
+    if options.get("windows") or (
+        not sizes and not by_gradient and options.get("windows") is None and suits_windows(problem)
+    ):
+        return dict(
+            command="solve",
+            dry_run=True,
+            problem=problem.name,
+            windows=options.get("windows"),
+            fields=list(problem.fields),
+        )
     told = {key: value for key, value in options.items() if key in PLANNED}
     plan = make_plan(problem, by_gradient=by_gradient, **told)
     basis = plan.ladder[-1]
@@ -171,6 +183,13 @@ def plan_solve(problem: Problem, options: dict[str, Any]) -> Report:
 
 
 def plan_lines(report: Report) -> list[str]:
+    if "windows" in report:
+        number = report["windows"] or "as many as it takes"
+        return [
+            f"problem   {report['problem']}",
+            f"windows   {number}, with functions in space as the solution needs them",
+            "nothing was solved or written (--dry-run)",
+        ]
     layers = "-".join(str(width) for width in report["widths"])
     network = "no network"
     if layers:

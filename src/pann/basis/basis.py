@@ -8,6 +8,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
+from pann.basis.by_axis import evaluate_by_axis, is_nearly_full
 from pann.basis.checks import check_axes, check_derivative, check_points
 from pann.basis.families import Family
 from pann.basis.memory import require_memory
@@ -155,10 +156,42 @@ class Basis:
             raise ValueError(
                 f"{len(coefficients)} coefficients for {len(self)} terms; give one for each term"
             )
+        if self.is_nearly_full:
+            columns = coefficients.reshape(len(self), -1)
+            found = self._evaluate_by_axis(points, columns, derivative)
+            return found.reshape(len(points), *coefficients.shape[1:])
         out = np.empty((len(points), *coefficients.shape[1:]))
         for rows, block in self.table_blocks(points, derivative):
             np.matmul(block, coefficients, out=out[rows])
         return out
+
+    @functools.cached_property
+    def is_nearly_full(self) -> bool:
+        """Whether there are many terms, nearly all products: then no table is needed for sums."""
+        return is_nearly_full(len(self), self.num_functions)
+
+    def _evaluate_by_axis(
+        self,
+        points: Shaped[np.ndarray, "points d"],
+        coefficients: Float[np.ndarray, "terms outputs"],
+        derivative: Sequence[int] | None,
+    ) -> Float[np.ndarray, "points outputs"]:
+        points = check_points(self.domain, points)
+        order_of = dict(
+            zip(self.domain.names, check_derivative(self.domain, derivative), strict=True)
+        )
+        if any(order_of[name] for name in self.domain.names if name not in self.axes):
+            return np.zeros((len(points), coefficients.shape[1]))
+        seen = [self.domain.names.index(name) for name in self.axes]
+        reference = self.domain.to_reference(points)[:, seen]
+        return evaluate_by_axis(
+            self.families,
+            self.indices,
+            self.num_functions,
+            coefficients,
+            reference,
+            lambda axis, rows: self._factor(axis, reference[rows, axis], order_of[self.axes[axis]]),
+        )
 
     @functools.cached_property
     def _tree(self) -> ProductTree:
@@ -186,12 +219,18 @@ class Basis:
         factors = []
         for axis, name in enumerate(self.axes):
             column, order = domain.names.index(name), order_of[name]
-            family, size = self.families[axis], self.num_functions[axis]
-            factor = family.table(reference[:, column], size, order)
-            scale = np.full(size, (2.0 / domain.widths[column]) ** order)
-            if self.scaling == "orthonormal":
-                scale /= family.norms(size)
-            factors.append(factor * scale)
+            factors.append(self._factor(axis, reference[:, column], order))
             if order > 0:
                 is_zero |= self.indices[:, axis] == 0
         multiply_out(self._tree, np.concatenate(factors, axis=1), is_zero, out)
+
+    def _factor(
+        self, axis: int, reference: Float[np.ndarray, " rows"], order: int
+    ) -> Float[np.ndarray, "rows functions"]:
+        """A derivative of the functions of one seen axis, by the domain's coordinate."""
+        family, size = self.families[axis], self.num_functions[axis]
+        width = self.domain.widths[self.domain.names.index(self.axes[axis])]
+        scale = np.full(size, (2.0 / width) ** order)
+        if self.scaling == "orthonormal":
+            scale /= family.norms(size)
+        return family.table(reference, size, order) * scale

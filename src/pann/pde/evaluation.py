@@ -81,7 +81,7 @@ def evaluate_derivative(
         network = np.asarray(_channels(parameters, x, orders, model.domain))
         kept_b = np.asarray(parameters.kept_b)
     v = {
-        each: model.basis.table(points, each) @ kept_b + of_network
+        each: model.basis.evaluate(points, kept_b, each) + of_network
         for each, of_network in zip(orders, network, strict=True)
     }
     return v[order] if ansatz is None else ansatz.combine(points, order, v)

@@ -28,7 +28,7 @@ def configuration(
         "problem": problem.name,
         "domain": str(problem.domain),
         "seed": str(setup.seed),
-        "precision": architectures[0].precision,
+        "precision": architectures[0].precision if architectures else "float64",
         "degree": ", ".join(str(int(np.max(each.degrees, initial=0))) for each in ladder),
         "terms": ", ".join(str(each.num_terms) for each in ladder),
         "network": "; ".join(str(each) for each in architectures),

@@ -65,11 +65,10 @@ def relative_residual(
     channels = channels_of(block, unknowns.b.astype(block.x.dtype), background)
     block, channels = in_terms_of_u(block, channels)
     parameters = {name: value.astype(block.x.dtype) for name, value in unknowns.parameters.items()}
-    residual, slopes = block.linearize(channels, parameters)
+    residual, slopes, zero = _linearized(block, channels, parameters)
     scales = [np.prod((2 / model.domain.widths) ** np.asarray(order)) for order in block.orders]
     floor = jnp.asarray(np.outer(scales, sizes))[:, None, :]
     terms = jnp.einsum("opf,ofpr->ofpr", jnp.maximum(jnp.abs(channels), floor), slopes)
-    zero = block.residual(jnp.zeros_like(channels), parameters)
     pieces = piece_numbers(model.basis, np.asarray(block.coordinates))
     squares = np.bincount(pieces, np.sum(np.asarray(residual) ** 2, axis=1))
     totals = np.bincount(
@@ -77,6 +76,15 @@ def relative_residual(
         np.sum(np.asarray(terms) ** 2, axis=(0, 1, 3)) + np.sum(np.asarray(zero) ** 2, axis=1),
     )
     return float(np.sqrt(np.max(squares / np.where(totals > 0, totals, 1.0))))
+
+
+@eqx.filter_jit
+def _linearized(
+    block: Block, channels: Float[Array, "orders points fields"], parameters: dict[str, Array]
+) -> tuple[Array, Array, Array]:
+    """The residual, its derivative by each channel, and what is left of it without the fields."""
+    zero = block.residual(jnp.zeros_like(channels), parameters)
+    return *block.linearize(channels, parameters), zero
 
 
 def relative_errors(

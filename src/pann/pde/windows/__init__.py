@@ -1,0 +1,1 @@
+"""Windows of time: spectral collocation in space and time, and Newton's method on each."""

@@ -1,0 +1,218 @@
+"""From a problem and axes to the equations of a window: tables, and values of the conditions."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from pann.domain import Box
+from pann.pde.conditions import Dirichlet, Initial, Neumann, Periodic, Robin, Values, values_at
+from pann.pde.fields import Order
+from pann.pde.problem import Problem
+from pann.pde.windows.space_axis import SpaceAxis
+from pann.pde.windows.system import Channel, Grid, Rows, RowValues, System, Window
+from pann.pde.windows.time_axis import decouple, radau_nodes, time_table
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """One condition on one face: alpha u + beta du/dn = value."""
+
+    side: str
+    alpha: Values = 1.0
+    beta: Values = 0.0
+    value: Values = 0.0
+
+
+def specs(problem: Problem, axis: str, field: str) -> list[Spec]:
+    """The conditions of a field at the ends of an axis; Periodic ones are not among them."""
+    found = []
+    for condition in problem.conditions:
+        if problem.fields[problem.field_number(condition)] != field:
+            continue
+        if not isinstance(condition, Dirichlet | Neumann | Robin):
+            continue
+        for name, side in condition.faces.sides:
+            if name != axis:
+                continue
+            if isinstance(condition, Dirichlet):
+                found.append(Spec(side, value=condition.value))
+            elif isinstance(condition, Neumann):
+                found.append(Spec(side, 0.0, condition.coefficient, condition.value))
+            else:
+                found.append(Spec(side, condition.alpha, condition.beta, condition.value))
+    return found
+
+
+def is_joined(problem: Problem, axis: str, field: str) -> bool:
+    """Whether the ends of an axis are one place: by the domain, or by a condition."""
+    joined = any(
+        isinstance(condition, Periodic)
+        and condition.axis == axis
+        and problem.fields[problem.field_number(condition)] == field
+        for condition in problem.conditions
+    )
+    return joined or axis in problem.domain.periodic
+
+
+@functools.lru_cache(maxsize=16)
+def channels_of(problem: Problem) -> tuple[Channel, ...]:
+    """The derivatives of each field that the residual asks for."""
+    asked: dict[Channel, None] = {}
+
+    def get(field: int, order: Order) -> jnp.ndarray:
+        asked[field, order] = None
+        return jnp.ones(1)
+
+    inside = problem.domain.from_reference(np.full((1, problem.domain.dimension), 0.123))
+    # Only traced: run on numbers, every operation of the residual would be compiled by itself.
+    jax.eval_shape(lambda: problem.evaluate(get, jnp.asarray(inside), problem.parameters))
+    return tuple(asked)
+
+
+def highest_order(problem: Problem, axis: str, field: str | None = None) -> int:
+    """How often the residual differentiates a field, or any of them, along an axis."""
+    number = problem.domain.names.index(axis)
+    wanted = range(len(problem.fields)) if field is None else (problem.fields.index(field),)
+    return max((order[number] for each, order in channels_of(problem) if each in wanted), default=0)
+
+
+def make_system(
+    problem: Problem, axes: tuple[SpaceAxis, ...], time_order: int, count: int, seed: int
+) -> System:
+    """Tables for windows with `count` nodes in time."""
+    channels = channels_of(problem)
+    in_time = highest_order(problem, str(problem.domain.time))
+    highest = [highest_order(problem, axis.name) for axis in axes]
+    rng = np.random.default_rng(seed + 7)
+
+    def grid(reference: list[np.ndarray], times: np.ndarray) -> Grid:
+        return Grid(
+            points=tuple(
+                jnp.asarray(axis.coordinates(at)) for axis, at in zip(axes, reference, strict=True)
+            ),
+            tables=tuple(
+                tuple(jnp.asarray(axis.table(at, k)) for k in range(most + 1))
+                for axis, at, most in zip(axes, reference, highest, strict=True)
+            ),
+            times=jnp.asarray(times),
+            time_tables=tuple(
+                jnp.asarray(time_table(times, time_order, count, k)) for k in range(in_time + 1)
+            ),
+        )
+
+    nodes = [axis.grid[0] for axis in axes]
+    decoupled = decouple(time_order, count)
+    rows = tuple(
+        tuple(Rows(jnp.asarray(forms(problem, axis, field))) for field in problem.fields)
+        for axis in axes
+    )
+    all_fourier = all(axis.is_fourier for axis in axes)
+    return System(
+        grid=grid(nodes, radau_nodes(count)),
+        fresh=grid(
+            [rng.uniform(-1.0, 1.0, len(at)) for at in nodes], np.sort(rng.uniform(0, 1, count))
+        ),
+        projections=tuple(jnp.asarray(axis.projection) for axis in axes),
+        rows=rows,
+        numbers=jnp.asarray(decoupled.numbers),
+        into=jnp.asarray(decoupled.into),
+        back=jnp.asarray(decoupled.back),
+        waves=tuple(jnp.asarray(_waves(axis)) for axis in axes) if all_fourier else (),
+        problem=problem,
+        channels=channels,
+        time_order=time_order,
+    )
+
+
+def _waves(axis: SpaceAxis) -> Float[np.ndarray, " functions"]:
+    """0, 1, ..., K, -1, ..., -K in units of the axis."""
+    numbers = np.arange(1.0, axis.level + 1)
+    return 2.0 * np.pi / axis.width * np.concatenate([[0.0], numbers, -numbers])
+
+
+def forms(problem: Problem, axis: SpaceAxis, field: str) -> Float[np.ndarray, "rows 2 functions"]:
+    if axis.is_fourier:
+        return np.zeros((0, 2, axis.num_functions))
+    order = highest_order(problem, axis.name, field)
+    jumps = axis.continuity_rows(order, at_seam=is_joined(problem, axis.name, field))
+    continuity = np.stack([jumps, np.zeros_like(jumps)], axis=1)
+    ends = [axis.end_rows(spec.side) for spec in specs(problem, axis.name, field)]
+    return np.concatenate([continuity, np.stack(ends)]) if ends else continuity
+
+
+def make_window(
+    system: System,
+    axes: tuple[SpaceAxis, ...],
+    begin: float,
+    length: float,
+    start: Float[np.ndarray, "order fields ..."],
+) -> Window:
+    """A window with the values that its conditions have there."""
+    problem = system.problem
+    times = begin + length * radau_nodes(system.into.shape[1])
+    values = tuple(
+        tuple(
+            row_values(problem, axes, number, field, times, len(system.rows[number][place].forms))
+            for place, field in enumerate(problem.fields)
+        )
+        for number in range(len(axes))
+    )
+    return Window(jnp.asarray(begin), jnp.asarray(length), jnp.asarray(start), values)
+
+
+def row_values(
+    problem: Problem,
+    axes: tuple[SpaceAxis, ...],
+    number: int,
+    field: str,
+    times: Float[np.ndarray, " nodes"],
+    count: int,
+) -> RowValues:
+    axis, domain = axes[number], problem.domain
+    others = [other for other in axes if other is not axis]
+    along = [other.coordinates(other.grid[0]) for other in others]
+    mesh = np.meshgrid(*along, times, indexing="ij")
+    shape = mesh[0].shape
+    given = [] if axis.is_fourier else specs(problem, axis.name, field)
+    weights, values = np.zeros((count, 2, *shape)), np.zeros((count, *shape))
+    weights[: count - len(given), 0] = 1.0
+    columns = {other.name: part.ravel() for other, part in zip(others, mesh[:-1], strict=True)}
+    columns[str(domain.time)] = mesh[-1].ravel()
+    for row, spec in enumerate(given, start=count - len(given)):
+        end = axis.lower if spec.side == "lower" else axis.upper
+        at_end = columns | {axis.name: np.full(mesh[0].size, end)}
+        points = np.stack([at_end[name] for name in domain.names], axis=1)
+        for place, value in ((weights[row, 0], spec.alpha), (weights[row, 1], spec.beta)):
+            place[...] = values_at(value, domain, points).reshape(shape)
+        values[row] = values_at(spec.value, domain, points).reshape(shape)
+    return RowValues(jnp.asarray(weights), jnp.asarray(values))
+
+
+def initial_values(
+    problem: Problem, axes: tuple[SpaceAxis, ...]
+) -> Float[np.ndarray, "order fields ..."]:
+    """Coefficients in space of the given first state and its time derivatives."""
+    domain = problem.domain
+    mesh = np.meshgrid(*(axis.coordinates(axis.grid[0]) for axis in axes), indexing="ij")
+    shape = mesh[0].shape if mesh else ()
+    size = int(np.prod(shape))
+    columns = {axis.name: part.ravel() for axis, part in zip(axes, mesh, strict=True)}
+    columns[str(domain.time)] = np.full(size, first_moment(domain))
+    points = np.stack([columns[name] for name in domain.names], axis=1)
+    states = [condition for condition in problem.conditions if isinstance(condition, Initial)]
+    order = 1 + max(condition.order for condition in states)
+    found = np.zeros((order, len(problem.fields), *shape))
+    for condition in states:
+        values = values_at(condition.value, domain, points)
+        found[condition.order, problem.field_number(condition)] = values.reshape(shape)
+    for axis in axes:
+        found = np.tensordot(found, axis.projection, axes=(2, 1))
+    return found
+
+
+def first_moment(domain: Box) -> float:
+    return domain.lower[domain.names.index(str(domain.time))]

@@ -1,0 +1,224 @@
+"""From window to window: each starts from the state that the one before it ended with.
+
+A window is accepted when Newton's method has converged, the tails of its coefficients are below
+the tolerance, and the equation holds between the nodes as well. If the tails in space are too
+large, the axes get more functions; otherwise the window becomes shorter. Easy windows let the next
+one be longer.
+"""
+
+import dataclasses
+import functools
+
+import numpy as np
+from jaxtyping import Float
+
+from pann.basis import Legendre
+from pann.checkpoints import NOWHERE, Checkpoint
+from pann.pde.problem import Problem
+from pann.pde.windows.building import initial_values, make_system, make_window
+from pann.pde.windows.newton import fresh_residual, newton
+from pann.pde.windows.preconditioners import choose_solver
+from pann.pde.windows.resolution import first_axes, refined
+from pann.pde.windows.solved import Solved, kept, restored
+from pann.pde.windows.space_axis import SpaceAxis
+from pann.pde.windows.system import System
+from pann.pde.windows.tails import scaled, sizes, space_tails, time_tail
+from pann.pde.windows.time_axis import to_legendre
+from pann.training.stage import Progress, Report
+
+# The first window tried, the shortest and the most there may be, relative to the whole time.
+FIRST_LENGTH, SHORTEST, MAX_WINDOWS = 1 / 8, 1e-9, 1_000
+# A residual between the nodes, relative to the equation's terms, that no tail excuses.
+UNSOLVED = 1e-2
+THOUSANDTHS = 1_000
+# How much shorter or longer the next window may be, and the safety in the estimate of that.
+SHORTER, LONGER, SAFETY = 0.1, 2.0, 0.8
+
+
+@dataclasses.dataclass(frozen=True)
+class Marched:
+    """All windows that were accepted, why there are no more, and what it took."""
+
+    windows: list[Solved]
+    stop: str
+    finished: bool
+    rejected: int
+    solver: str
+    num_points: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What is asked for: equal windows by their number, or windows as long as the tolerance allows.
+
+    With `fixed_axes` the functions in space stay as they are. `count` is the number of nodes in
+    time, `order` that of the equation in it.
+    """
+
+    problem: Problem
+    order: int
+    count: int
+    num_windows: int | None
+    fixed_axes: bool
+    tolerance: float
+    solver: str | None
+    seed: int
+    report: Report
+    checkpoint: Checkpoint = NOWHERE
+
+    def anew(self) -> "Plan":
+        """The same, with windows that do not go on from those of a checkpoint."""
+        return dataclasses.replace(self, checkpoint=self.checkpoint.within("anew"))
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        domain = self.problem.domain
+        number = domain.names.index(str(domain.time))
+        return domain.lower[number], domain.upper[number]
+
+    @functools.cached_property
+    def _systems(self) -> dict[tuple[SpaceAxis, ...], System]:
+        return {}
+
+    def system(self, axes: tuple[SpaceAxis, ...]) -> System:
+        if axes not in self._systems:
+            self._systems.clear()
+            self._systems[axes] = make_system(self.problem, axes, self.order, self.count, self.seed)
+        return self._systems[axes]
+
+
+def march(plan: Plan, axes: tuple[SpaceAxis, ...], rejected: int = 0) -> Marched:
+    """Window after window to the end of time, or to where it does not go on.
+
+    `rejected` windows were tried before with other axes.
+    """
+    begin, end = plan.ends
+    whole, now = end - begin, begin
+    wanted = whole * FIRST_LENGTH if plan.num_windows is None else whole / plan.num_windows
+    # The length asked for by number; halves of it where Newton's method fails.
+    equal = None if plan.num_windows is None else wanted
+    start = initial_values(plan.problem, axes)
+    scales = sizes(scaled(axes, start[0][..., None]))
+    done: list[Solved] = []
+    in_a_row, stop = 0, "all windows done"
+    saved = plan.checkpoint.under_way()
+    if saved is not None:
+        done, scales, wanted, rejected = restored(saved)
+        axes, now, start = done[-1].axes, done[-1].end, _state_at_end(plan, done[-1])
+    while end - now > 1e-12 * whole:
+        if len(done) >= MAX_WINDOWS:
+            stop = f"stopped at t = {now:.6g} after {MAX_WINDOWS} windows"
+            break
+        length = _fitted(wanted, end - now)
+        tried = _tried(plan, axes, now, length, start, scales)
+        if tried is None:
+            rejected += 1
+            wanted = 0.5 * length
+            if wanted < SHORTEST * whole:
+                stop = f"stopped at t = {now:.6g}, where Newton's method fails in any window"
+                break
+            continue
+        window, tails, scales_now = tried
+        if not plan.fixed_axes:
+            finer = refined(axes, tails, plan.tolerance)
+            if any(old.is_fourier != new.is_fourier for old, new in zip(axes, finer, strict=True)):
+                others = first_axes(plan.problem, None, plan.tolerance, waves=False)
+                # What was kept of the windows so far belongs to the axes given up.
+                return march(plan.anew(), others, rejected + len(done))
+            if finer != axes:
+                # The first state is known as a function: what coarse axes lose of it is regained.
+                start = _moved(start, axes, finer) if done else initial_values(plan.problem, finer)
+                axes, rejected = finer, rejected + 1
+                continue
+        share = (plan.tolerance / max(window.tail, 1e-300)) ** (1 / plan.count)
+        poor = window.tail > plan.tolerance or window.residual > UNSOLVED
+        if equal is None and poor and length > 10 * SHORTEST * whole:
+            # Where shorter windows are hardly better, the start is not smooth: go far down.
+            wanted = length * (
+                SHORTER if in_a_row else float(np.clip(SAFETY * share, SHORTER, 0.7))
+            )
+            rejected, in_a_row = rejected + 1, in_a_row + 1
+            continue
+        done.append(window)
+        share_done = round(THOUSANDTHS * (window.end - begin) / whole)
+        figures = {"tail": window.tail, "fresh residual": window.residual}
+        plan.report(Progress("windows, thousandths of time", share_done, THOUSANDTHS, figures))
+        in_a_row = 0
+        now, scales = window.end, np.maximum(scales, scales_now)
+        start = _state_at_end(plan, window)
+        wanted = equal or length * float(np.clip(SAFETY * share, 0.5, LONGER))
+        plan.checkpoint.keep(functools.partial(kept, [*done], scales, wanted, rejected))
+    system = plan.system(axes)
+    points = [len(each) for each in system.grid.points]
+    return Marched(
+        windows=done,
+        stop=stop,
+        finished=stop == "all windows done",
+        rejected=rejected,
+        solver=plan.solver or choose_solver(system),
+        num_points=len(done) * plan.count * int(np.prod(points)),
+    )
+
+
+def _fitted(wanted: float, left: float) -> float:
+    """No longer than what is left, and no short window at the end."""
+    if wanted >= left * (1 - 1e-9):
+        return left
+    return 0.5 * left if wanted > 0.5 * left * (1 + 1e-9) else wanted
+
+
+def _tried(
+    plan: Plan,
+    axes: tuple[SpaceAxis, ...],
+    begin: float,
+    length: float,
+    start: Float[np.ndarray, "order fields ..."],
+    scales: Float[np.ndarray, " fields"],
+) -> tuple[Solved, list[np.ndarray], Float[np.ndarray, " fields"]] | None:
+    """A window, its tails in space and its fields' sizes, or None if Newton's method fails."""
+    system = plan.system(axes)
+    window = make_window(system, axes, begin, length, start)
+    outcome = newton(system, window, plan.solver or choose_solver(system))
+    if not outcome.converged:
+        return None
+    powers = length ** np.arange(plan.order)
+    known = np.moveaxis(start, 0, -1) * powers
+    whole = np.concatenate([known, np.asarray(outcome.unknowns)], axis=-1)
+    coefficients = whole @ to_legendre(plan.order, plan.count).T
+    orthonormal = scaled(axes, coefficients)
+    now = sizes(orthonormal)
+    largest = np.maximum(np.maximum(scales, now), np.finfo(float).tiny)
+    tails = [space_tails(axis, i, orthonormal, largest) for i, axis in enumerate(axes)]
+    solved = Solved(
+        begin=begin,
+        end=begin + length,
+        axes=axes,
+        coefficients=coefficients,
+        steps=outcome.steps,
+        # A second derivative by time sees more of the highest degrees than the first.
+        tail=time_tail(orthonormal, largest) * plan.count ** (2 * plan.order - 2),
+        space_tail=max((float(np.max(tail)) for tail in tails), default=0.0),
+        residual=float(fresh_residual(system, window, outcome.unknowns)),
+    )
+    return solved, tails, now
+
+
+def _state_at_end(plan: Plan, window: Solved) -> Float[np.ndarray, "order fields ..."]:
+    """The state and its time derivatives at the window's end."""
+    length, degrees = window.end - window.begin, window.coefficients.shape[-1]
+    states = [
+        window.coefficients @ Legendre().table(np.ones(1), degrees, k)[0] * (2.0 / length) ** k
+        for k in range(plan.order)
+    ]
+    return np.stack(states)
+
+
+def _moved(
+    start: Float[np.ndarray, "order fields ..."],
+    axes: tuple[SpaceAxis, ...],
+    finer: tuple[SpaceAxis, ...],
+) -> Float[np.ndarray, "order fields ..."]:
+    """The same state in the functions of finer axes."""
+    for old, new in zip(axes, finer, strict=True):
+        start = np.tensordot(start, new.transfer_from(old), axes=(2, 1))
+    return start

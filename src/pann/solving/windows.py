@@ -1,0 +1,278 @@
+"""Evolution problems window by window: spectral in space and time, Newton's method on each.
+
+On a window u = start(x) + s v(x, s), with Fourier's functions along periodic axes, Legendre's along
+others and in time. All windows together make one polynomial in pieces of time, so that the solution
+is an ordinary one, without a network.
+"""
+
+import dataclasses
+import functools
+import os
+import pathlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from pann.basis import make_basis
+from pann.model import PANN
+from pann.pde.blocks import Placed, make_block
+from pann.pde.conditions import Dirichlet
+from pann.pde.evaluation import evaluate_solution
+from pann.pde.newton import Unknowns
+from pann.pde.placing import OnFaces, place_conditions, place_inside
+from pann.pde.problem import Problem
+from pann.pde.windows.applicable import reason_against
+from pann.pde.windows.building import highest_order
+from pann.pde.windows.march import UNSOLVED, Marched, Plan, march
+from pann.pde.windows.preconditioners import SOLVERS
+from pann.pde.windows.resolution import Modes, first_axes
+from pann.pde.windows.space_axis import SpaceAxis
+from pann.points import uniform
+from pann.solution import Report, Solution, trial_figures
+from pann.solving.configuration import configuration
+from pann.solving.folder import in_folder, prepared_folder
+from pann.solving.quality import relative_errors, relative_residual
+from pann.solving.setup import NUM_FRESH, Setup
+from pann.solving.window_model import joined
+from pann.training.stage import Report as ReportProgress
+
+DEGREE = 12
+# By the number of axes of space: what is left out, relative to the fields.
+TOLERANCES = {0: 1e-12, 1: 1e-10, 2: 1e-7}
+POINTS_ON_FACES = 40
+
+
+def solve_in_windows(
+    problem: Problem,
+    *,
+    windows: int | str | None = None,
+    modes: Modes = None,
+    degree: int | None = None,
+    tolerance: float | None = None,
+    solver: str | None = None,
+    seed: int = 0,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    checkpoint_every: float = 30.0,
+    report: ReportProgress = lambda progress: None,
+) -> Solution:
+    """Solve an evolution problem in `windows` equal windows, or in as many as it takes ("auto").
+
+    `modes` is the highest frequency along periodic axes and the degree along others, a number or
+    one for each axis by name; by default as many as the tails of the coefficients, relative to the
+    fields, ask for at the tolerance (1e-10 in one dimension of space, 1e-7 in two). `degree` is
+    that in time on each window, 12 by default. `solver` is "dense", "frozen" or "constant" (see
+    `pann.pde.windows.preconditioners`), by default chosen by size.
+
+    If the windows do not reach the end of time, the solution's domain ends where they do. `out`,
+    `resume` and `checkpoint_every` are those of `pann.solve`: what was killed goes on with the
+    window that it was at.
+    """
+    begin = time.perf_counter()
+    if out is None and resume:
+        raise ValueError("resume=True goes on with the work in a folder; name it by out")
+    setup = Setup(problem, problem.check(), None, None, seed, report)
+    options: dict[str, Any] = {
+        "windows": windows,
+        "modes": modes,
+        "degree": degree,
+        "tolerance": tolerance,
+        "solver": solver,
+    }
+    work: Callable[..., Solution] = functools.partial(march_windows, **options)
+    if out is None:
+        return work(setup, begin=begin)
+    folder = prepared_folder(pathlib.Path(out))
+    with jax.enable_x64(True):
+        basis = make_basis(problem.domain, 2)
+        told = configuration(setup, [basis], [], None, **options)
+    return in_folder(
+        folder, told, setup, work, begin=begin, resume=resume, interval=checkpoint_every
+    )
+
+
+def march_windows(
+    setup: Setup,
+    *,
+    windows: int | str | None = None,
+    modes: Modes = None,
+    degree: int | None = None,
+    tolerance: float | None = None,
+    solver: str | None = None,
+    begin: float,
+) -> Solution:
+    """`solve_in_windows` for a problem with a place for its checkpoints."""
+    problem, seed = setup.problem, setup.seed
+    num_windows = None if windows in (None, "auto") else windows
+    if num_windows is not None and (not isinstance(num_windows, int) or num_windows < 1):
+        raise ValueError(f"windows must be a number of at least 1, or 'auto', got {windows!r}")
+    if solver is not None and solver not in SOLVERS:
+        raise ValueError(f"there is no solver '{solver}'; choose from {', '.join(SOLVERS)}")
+    if tolerance is not None and not 0 < tolerance < 1:
+        raise ValueError(f"tolerance must be a positive number below 1, got {tolerance!r}")
+    if reason := reason_against(problem):
+        raise ValueError(reason)
+    if tolerance is None:
+        tolerance = TOLERANCES.get(problem.domain.dimension - 1, 1e-5)
+    order = highest_order(problem, str(problem.domain.time))
+    count = (DEGREE if degree is None else degree) - order + 1
+    if count < 1:
+        raise ValueError(f"degree must be at least {order}, the order in time, got {degree}")
+    plan = Plan(
+        problem,
+        order,
+        count,
+        num_windows,
+        modes is not None,
+        tolerance,
+        solver,
+        seed,
+        setup.report,
+        setup.checkpoint.within("windows"),
+    )
+    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+        axes = first_axes(problem, modes, tolerance)
+        if solver == "constant" and not all(axis.is_fourier for axis in axes):
+            raise ValueError(
+                "the solver 'constant' needs Fourier functions along all axes of space; use "
+                "'frozen' or leave it out"
+            )
+        marched = march(plan, axes)
+        if not marched.windows:
+            raise ArithmeticError(
+                f"no window could be solved: {marched.stop}; give other modes or a lower degree, "
+                "or windows=0 for one system over the whole of time"
+            )
+        model = joined(problem, marched.windows)
+        reached = dataclasses.replace(problem, domain=model.domain)
+        rel_l2, field_errors = relative_errors(reached, model)
+        report_of_all = Report(
+            how=_how(marched),
+            degree=int(marched.windows[-1].coefficients.shape[-1]) - 1,
+            num_points=marched.num_points,
+            residual=_residual(problem, model, seed),
+            rel_l2=rel_l2,
+            field_errors=field_errors,
+            stop=_stop(marched, tolerance),
+            seconds=time.perf_counter() - begin,
+            history={
+                "fresh residual": [window.residual for window in marched.windows],
+                "tail in time": [window.tail for window in marched.windows],
+                "tail in space": [window.space_tail for window in marched.windows],
+            },
+        )
+    solution = Solution(model, problem.fields, {}, report_of_all, problem)
+    trials = [trial_figures(solution, seed)]
+    return dataclasses.replace(solution, report=dataclasses.replace(report_of_all, trials=trials))
+
+
+def windows_or(otherwise: Callable[..., Solution], setup: Setup, *, begin: float) -> Solution:
+    """The solution in windows, or that of another way if they fail."""
+    try:
+        solution = march_windows(setup, begin=begin)
+    except ArithmeticError:
+        return otherwise(setup, begin=begin)
+    is_whole = solution.model.domain == setup.problem.domain
+    if is_whole and solution.residual <= UNSOLVED:
+        return solution
+    return otherwise(setup, begin=begin)
+
+
+def suits_windows(problem: Problem) -> bool:
+    """Whether windows are the way to solve a problem if nothing else is said.
+
+    They start exactly from the initial state and meet constants on the boundary exactly; other
+    values there they meet to the tolerance, which is not what hard ones ask for.
+    """
+    problem.check()
+    hard_values = [
+        condition.value
+        for condition in problem.conditions
+        if isinstance(condition, Dirichlet) and condition.hard
+    ]
+    return not any(map(callable, hard_values)) and reason_against(problem) is None
+
+
+def _how(marched: Marched) -> str:
+    """The windows, their functions and the work, in a line."""
+    windows = marched.windows
+    steps = sum(window.steps for window in windows)
+    return (
+        f"Newton's method on {len(windows)} windows of {_shown(windows[-1].axes)}"
+        f"degree {windows[-1].coefficients.shape[-1] - 1} in time, {steps} steps, "
+        f"{marched.rejected} windows tried again, solver {marched.solver}"
+    )
+
+
+def _shown(axes: tuple[SpaceAxis, ...]) -> str:
+    parts = []
+    for axis in axes:
+        if axis.is_fourier:
+            parts.append(f"{axis.level} frequencies in {axis.name}, ")
+        elif axis.num_pieces == 1:
+            parts.append(f"degree {axis.level} in {axis.name}, ")
+        else:
+            parts.append(f"degree {axis.level} on {axis.num_pieces} pieces in {axis.name}, ")
+    return "".join(parts)
+
+
+def _stop(marched: Marched, tolerance: float) -> str:
+    """Why there are no more windows, and which of them miss the tolerance."""
+    missed = [
+        window
+        for window in marched.windows
+        if max(window.tail, window.space_tail) > tolerance or window.residual > UNSOLVED
+    ]
+    if not missed:
+        return f"{marched.stop}, all tails below {tolerance:.0e}"
+    worst = max(missed, key=lambda window: max(window.tail, window.space_tail))
+    return (
+        f"{marched.stop}; {len(missed)} of {len(marched.windows)} windows miss the tolerance "
+        f"{tolerance:.0e}, the worst, from t = {worst.begin:.6g} to {worst.end:.6g}, with a tail "
+        f"of {worst.tail:.1e} in time and {worst.space_tail:.1e} in space and a relative residual "
+        f"of {worst.residual:.1e}"
+    )
+
+
+# ---- How good it is ----
+
+
+def _residual(problem: Problem, model: PANN, seed: int) -> float:
+    """The largest relative residual, of the equation and of the conditions, at points not used."""
+    points = uniform(model.domain, NUM_FRESH, seed=seed + 7).coordinates
+    inside = place_inside(problem, points, problem.check())
+    on_faces = OnFaces("uniform", POINTS_ON_FACES, seed)
+    placed = [inside]
+    # Conditions lie on the faces of the whole domain, to whose end the windows may not have come.
+    if model.domain == problem.domain:
+        placed += place_conditions(problem, POINTS_ON_FACES, on_faces)
+    values = evaluate_solution(model, None, points)
+    size = np.sqrt(np.mean(values**2, axis=0))
+    return max(_relative(problem, model, each, size) for each in placed)
+
+
+def _relative(
+    problem: Problem, model: PANN, placed: Placed, size: Float[np.ndarray, " fields"]
+) -> float:
+    """By channels from the model: a basis without terms leaves all of them to the background.
+
+    Pieces are no parts of the domain with equations of their own here, and do not count alone.
+    """
+    b = np.asarray(model.parameters.b)
+    channels = []
+    for order in placed.orders:
+        channel = model.basis.evaluate(placed.points, b, order)
+        if placed.minus is not None:
+            upper, lower = placed.pair_factors
+            channel = upper * channel - lower * model.basis.evaluate(placed.minus, b, order)
+        channels.append(channel)
+    empty = make_basis(model.domain, 0).subset([])
+    block = make_block(placed, problem, empty, "float64")
+    unknowns = Unknowns(jnp.zeros((0, len(problem.fields))), {})
+    whole = dataclasses.replace(model, basis=empty)
+    return relative_residual(block, unknowns, whole, jnp.asarray(np.stack(channels)), size)

@@ -1,0 +1,465 @@
+"""Time windows: exact solutions, orders of convergence, and the parts they are made of."""
+
+import dataclasses
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles import count_compilations
+
+import pann
+from pann import Box, Data, Dirichlet, Initial, Neumann, Problem, Robin, solve_in_windows
+from pann.basis import PiecewiseLegendre, make_basis
+from pann.pde import Periodic
+from pann.pde.windows.gmres import gmres
+from pann.pde.windows.space_axis import SpaceAxis
+from pann.pde.windows.time_axis import decouple, radau_nodes, time_table, to_legendre
+from pann.problems.evolving import evolving
+from pann.problems.kdv import DISPERSION, EVOLUTION
+
+RNG = np.random.default_rng(0)
+RING = Box(x=(0, 2 * np.pi), t=(0, 1), periodic="x", time="t")
+LINE = Box(x=(0, 1), t=(0, 0.4), time="t")
+TORUS = Box(x=(0, 1), y=(0, 2), t=(0, 0.1), periodic=("x", "y"), time="t")
+MOMENT = Box(t=(0, 2), time="t")
+SINE = lambda x, t: jnp.exp(-(jnp.pi**2) * t) * jnp.sin(jnp.pi * x)
+WAVES = lambda x, t: jnp.exp(-t) * jnp.cos(x) + jnp.exp(-4 * t) * jnp.sin(2 * x)
+POLE = lambda x, t: 1 / (1.25 + jnp.cos(x - t))  # coefficients fall as 2^-k
+
+
+def problem_of(domain, residual, exact, *conditions, **options):
+    return Problem(domain, residual, [*conditions, Initial(exact)], exact, **options)
+
+
+heat_on_a_ring = problem_of(RING, lambda u: u.t - u.xx, WAVES)
+advection = problem_of(RING, lambda u: u.t + u.x, POLE)
+oscillation = Problem(
+    MOMENT,
+    lambda u, v: (u.t - v, v.t + u),
+    [Initial(0.0, field="u"), Initial(1.0, field="v")],
+    lambda t: (jnp.sin(t), jnp.cos(t)),
+    fields=("u", "v"),
+)
+EXACT = {
+    "heat on a ring": heat_on_a_ring,
+    "advection on a ring": advection,
+    "dirichlet": problem_of(LINE, lambda u: u.t - u.xx, SINE, Dirichlet(LINE.boundary, 0.0)),
+    "values on the boundary that change in time": problem_of(
+        LINE,
+        lambda u: u.t - u.xx,
+        lambda x, t: jnp.exp(x + t),
+        Dirichlet(LINE.boundary, lambda x, t: np.exp(x + t)),
+    ),
+    "robin and neumann": problem_of(
+        LINE,
+        lambda u: u.t - u.xx,
+        lambda x, t: jnp.exp(x + t),
+        Robin(LINE.face("x", "lower"), 2.0, 1.0, lambda x, t: jnp.exp(t)),
+        Neumann(LINE.face("x", "upper"), lambda x, t: 3 * jnp.exp(1 + t), 3.0),
+    ),
+    "inflow": problem_of(
+        LINE,
+        lambda u: u.t + u.x,
+        lambda x, t: jnp.sin(3 * (x - t)),
+        Dirichlet(LINE.face("x", "lower"), lambda x, t: jnp.sin(-3 * t)),
+    ),
+    "ends that meet by a condition": problem_of(
+        LINE,
+        lambda u: u.t - 0.1 * u.xx,
+        lambda x, t: jnp.exp(-0.4 * jnp.pi**2 * t) * jnp.sin(2 * jnp.pi * x),
+        Periodic("x", 1),
+    ),
+    "second order in time": Problem(
+        LINE,
+        lambda u: u.tt - u.xx,
+        [
+            Dirichlet(LINE.boundary, 0.0),
+            Initial(0.0),
+            Initial(lambda x, t: np.pi * np.sin(np.pi * x), order=1),
+        ],
+        lambda x, t: jnp.sin(jnp.pi * x) * jnp.sin(jnp.pi * t),
+    ),
+    "two axes of space": problem_of(
+        TORUS,
+        lambda u: u.t - u.xx - u.yy,
+        lambda x, y, t: jnp.exp(-5 * jnp.pi**2 * t) * jnp.sin(2 * jnp.pi * x) * jnp.cos(jnp.pi * y),
+    ),
+    "a square": Problem.manufactured(
+        Box(x=(0, 1), t=(0, 0.2), y=(0, 1), time="t"),
+        lambda u: u.t - u.xx - u.yy + u * u.x,
+        lambda x, y, t: jnp.sin(x + 2 * y + t),
+    ),
+    "no axis of space": oscillation,
+    "nonlinear on a ring": Problem.manufactured(
+        RING, lambda u: u.t - 0.1 * u.xx + u**3 - u, lambda x, t: jnp.sin(x + t) + 0.2 * t
+    ),
+    "nonlinear on a line": Problem.manufactured(
+        LINE, lambda u: u.t - u.xx + u * u.x, lambda x, t: jnp.cos(2 * x - t) + x * t
+    ),
+    "two fields": Problem(
+        RING,
+        lambda u, v: (u.t - v.x, v.t - u.x),
+        [
+            Initial(lambda x, t: jnp.sin(x), field="u"),
+            Initial(lambda x, t: -jnp.sin(x), field="v"),
+        ],
+        lambda x, t: (jnp.sin(x - t), -jnp.sin(x - t)),
+        fields=("u", "v"),
+    ),
+}
+# Modes and, where it is not round-off, the error.
+SIZES = {
+    "advection on a ring": (30, 1e-7),
+    "two axes of space": (3, 1e-10),
+    "ends that meet by a condition": (20, 1e-10),
+    "a square": (9, 1e-7),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_solutions_are_met(name):
+    modes, error = SIZES.get(name, (6 if EXACT[name].domain.periodic else 14, 1e-10))
+    solution = solve_in_windows(EXACT[name], windows=2, modes=modes, degree=11)
+    assert solution.rel_l2 < error
+    assert solution.residual < 100 * max(error, 1e-8)
+    assert "2 windows" in solution.report.how
+
+
+def test_without_options_modes_and_windows_are_found():
+    solution = solve_in_windows(advection)
+    assert solution.rel_l2 < 1e-9
+    assert "all tails below 1e-10" in solution.report.stop
+    assert "frequencies in x" in solution.report.how
+    assert solution.report.seconds > 0
+
+
+def test_solve_takes_windows_for_an_evolution_problem():
+    alone = pann.solve(oscillation)
+    assert "windows" in alone.report.how
+    assert alone.rel_l2 < 1e-12
+    assert "3 windows" in pann.solve(oscillation, windows=3, degree=8).report.how
+    assert "windows" not in pann.solve(oscillation, windows=0).report.how
+    assert "windows" not in pann.solve(oscillation, degree=12, width=0).report.how
+
+
+# ---- Convergence ----
+
+
+def test_the_error_falls_as_the_first_frequency_left_out():
+    errors = [
+        solve_in_windows(advection, windows=1, modes=modes, degree=14).rel_l2 for modes in (6, 12)
+    ]
+    np.testing.assert_allclose(errors, [2.0**-6, 2.0**-12], rtol=1.0)
+
+
+def test_the_error_falls_geometrically_with_the_degree_in_time():
+    errors = [
+        solve_in_windows(heat_on_a_ring, windows=1, modes=4, degree=degree).rel_l2
+        for degree in (2, 5, 8)
+    ]
+    assert np.all(np.diff(np.log(errors)) < np.log(0.02))
+
+
+@pytest.mark.parametrize("degree", [2, 3])
+def test_the_end_has_the_order_of_radau_IIA(degree):
+    """2 p - 1 with p nodes; their number is the degree."""
+    errors = []
+    for windows in (4, 8):
+        solution = solve_in_windows(oscillation, windows=windows, degree=degree)
+        errors.append(np.hypot(*(np.subtract(solution(t=2.0), (np.sin(2.0), np.cos(2.0))))))
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(2 * degree - 1, abs=0.3)
+
+
+# ---- From window to window ----
+
+
+def test_windows_join_without_a_gap():
+    solution = solve_in_windows(advection, windows=3, modes=24, degree=8)
+    (family,) = (f for f in solution.model.basis.families if isinstance(f, PiecewiseLegendre))
+    x = np.linspace(0, 2 * np.pi, 17)
+    for place in family.breaks:
+        after, before = 0.5 * (place + 1), np.nextafter(0.5 * (place + 1), -1) - 1e-15
+        np.testing.assert_allclose(solution(x=x, t=after), solution(x=x, t=before), atol=1e-13)
+
+
+def test_one_window_and_three_agree():
+    one = solve_in_windows(EXACT["nonlinear on a line"], windows=1, modes=14, degree=16)
+    three = solve_in_windows(EXACT["nonlinear on a line"], windows=3, modes=14, degree=12)
+    x, t = RNG.uniform(0, 1, 50), RNG.uniform(0, 0.4, 50)
+    np.testing.assert_allclose(one(x=x, t=t), three(x=x, t=t), atol=1e-11)
+
+
+def test_a_second_window_compiles_nothing():
+    options = {"modes": 7, "degree": 6}
+    solve_in_windows(advection, windows=1, **options)
+    with count_compilations() as compiled:
+        solve_in_windows(advection, windows=3, **options)
+    assert compiled == []
+
+
+def test_short_kdv_agrees_with_the_reference():
+    evolution = dataclasses.replace(
+        EVOLUTION, name="short_kdv", times=np.linspace(0, 0.1, 21), largest_step=2.5e-4
+    )
+    problem = evolving(
+        evolution,
+        lambda u: u.t + u * u.x + DISPERSION * u.xxx,
+        {"u": lambda x, t: jnp.cos(jnp.pi * x)},
+        order=3,
+        faithful=False,
+    )
+    solution = solve_in_windows(problem, windows=2, modes=20, degree=10)
+    assert solution.rel_l2 < 1e-9
+
+
+# ---- Ways to solve the equations ----
+
+
+@pytest.mark.parametrize("name", ["nonlinear on a ring", "two fields", "two axes of space"])
+def test_the_preconditioned_solvers_agree_with_the_dense_one(name):
+    problem = dataclasses.replace(EXACT[name], exact=None)
+    dense, *others = (
+        solve_in_windows(problem, solver=solver, windows=1, modes=3, degree=5)
+        for solver in ("dense", "frozen", "constant")
+    )
+    b = np.asarray(dense.model.parameters.b)
+    for other in others:
+        np.testing.assert_allclose(np.asarray(other.model.parameters.b), b, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["second order in time", "a square"])
+def test_coefficients_frozen_in_time_precondition_conditions_too(name):
+    problem = dataclasses.replace(EXACT[name], exact=None)
+    dense, frozen = (
+        solve_in_windows(problem, solver=solver, windows=1, modes=6, degree=6)
+        for solver in ("dense", "frozen")
+    )
+    b = np.asarray(dense.model.parameters.b)
+    np.testing.assert_allclose(np.asarray(frozen.model.parameters.b), b, atol=1e-10)
+
+
+def test_gmres_solves_what_is_not_symmetric():
+    with jax.enable_x64(True):
+        matrix = jnp.asarray(np.eye(30) + 0.3 * RNG.standard_normal((30, 30)) / np.sqrt(30))
+        right = jnp.asarray(RNG.standard_normal((5, 6)))
+        found, left = gmres(
+            lambda v: (matrix @ v.ravel()).reshape(5, 6),
+            lambda v: 2.0 * v,
+            right,
+            tolerance=1e-12,
+            iterations=30,
+        )
+        assert left <= 1e-12
+        expected = np.linalg.solve(matrix, np.ravel(right)).reshape(5, 6)
+        np.testing.assert_allclose(found, expected, atol=1e-11)
+
+
+def test_radau_nodes_integrate_polynomials_of_twice_their_number():
+    nodes = radau_nodes(4)
+    weights = np.linalg.solve(np.vander(nodes, 4, increasing=True).T, 1 / np.arange(1, 5))
+    for power in range(7):
+        assert weights @ nodes**power == pytest.approx(1 / (power + 1), rel=1e-13)
+    assert nodes[-1] == 1.0
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_functions_of_time_are_polynomials_that_keep_the_start(order):
+    start = time_table(np.zeros(1), order, 5, 0)[0]
+    np.testing.assert_array_equal(start, np.eye(order + 5)[0])
+    s = np.linspace(0, 1, 9)
+    legendre = np.polynomial.legendre.legvander(2 * s - 1, order + 4)
+    np.testing.assert_allclose(
+        legendre @ to_legendre(order, 5), time_table(s, order, 5, 0), atol=1e-13
+    )
+
+
+def test_decoupled_nodes_are_the_nodes():
+    """into and back diagonalize d/ds between values at the nodes and coefficients."""
+    count, parts = 6, decouple(1, 6)
+    values, slopes = (time_table(radau_nodes(count), 1, count, k)[:, 1:] for k in range(2))
+    coefficients = RNG.standard_normal(count)
+    solved = (parts.back @ ((parts.into @ (slopes @ coefficients)) / parts.numbers[1])).real
+    np.testing.assert_allclose(solved, coefficients, atol=1e-10)
+    np.testing.assert_allclose((parts.back @ (parts.into @ values)).real, np.eye(count), atol=1e-10)
+
+
+# ---- Pieces in space ----
+
+
+def test_pieces_move_to_finer_pieces_unchanged():
+    coarse = SpaceAxis("x", 0.0, 3.0, PiecewiseLegendre((0.1,)), 4)
+    fine = SpaceAxis("x", 0.0, 3.0, PiecewiseLegendre((-0.4, 0.1, 0.7)), 4)
+    b, x = RNG.standard_normal(coarse.num_functions), RNG.uniform(-1, 1, 40)
+    moved = fine.transfer_from(coarse) @ b
+    np.testing.assert_allclose(fine.table(x) @ moved, coarse.table(x) @ b, atol=1e-12)
+
+
+def test_smooth_functions_are_continuous_between_pieces():
+    axis = SpaceAxis("x", -1.0, 1.0, PiecewiseLegendre((-0.5, 0.2)), 6)
+    x, _ = axis.grid
+    b = axis.projection @ (x**5 - x**3 + x**2)
+    rows = axis.continuity_rows(3, at_seam=False)
+    np.testing.assert_allclose(rows @ b, 0.0, atol=1e-10)
+    value, slope, bend = axis.continuity_rows(3, at_seam=True)[-3:] @ b
+    np.testing.assert_allclose([value, slope, bend], [0.0, -4.0, -28.0], atol=1e-10)
+
+
+@pytest.mark.slow
+def test_a_front_gets_small_pieces():
+    """A wave of Burgers' equation: u = c - tanh((x - c t) / (2 nu)) from one level to another."""
+    line, nu = Box(x=(-1, 1), t=(0, 0.2), time="t"), 0.02
+    exact = lambda x, t: 0.5 - jnp.tanh((x - 0.5 * t) / (2 * nu))
+    problem = problem_of(
+        line, lambda u: u.t + u * u.x - nu * u.xx, exact, Dirichlet(line.boundary, exact)
+    )
+    solution = solve_in_windows(problem, tolerance=1e-7)
+    assert "pieces in x" in solution.report.how
+    assert solution.rel_l2 < 1e-7
+
+
+@pytest.mark.slow
+def test_a_start_that_violates_the_boundary_values():
+    """u = 1 cools from its ends: a sum of sines, of which a few are left after some time."""
+    numbers = np.arange(1, 200, 2)[:, None]
+    exact = lambda x, t: np.sum(
+        4
+        / (np.pi * numbers)
+        * np.sin(np.pi * numbers * np.asarray(x))
+        * np.exp(-((np.pi * numbers) ** 2) * np.asarray(t)),
+        axis=0,
+    )
+    problem = Problem(LINE, lambda u: u.t - u.xx, [Dirichlet(LINE.boundary, 0.0), Initial(1.0)])
+    solution = solve_in_windows(problem, tolerance=1e-5)
+    x, t = RNG.uniform(0, 1, 200), RNG.uniform(0.01, 0.4, 200)
+    np.testing.assert_allclose(solution(x=x, t=t), exact(x, t), atol=1e-5)
+
+
+# ---- Solutions ----
+
+
+def test_a_file_gives_the_same_values(tmp_path):
+    solution = solve_in_windows(EXACT["two fields"], windows=3, modes=20, degree=9)
+    solution.save(tmp_path / "waves.pann")
+    loaded = pann.load(tmp_path / "waves.pann")
+    x, t = RNG.uniform(0, 6, 40), RNG.uniform(0, 1, 40)
+    np.testing.assert_array_equal(loaded(x=x, t=t), solution(x=x, t=t))
+    assert loaded.report == solution.report
+
+
+def test_derivatives_and_parts():
+    solution = solve_in_windows(EXACT["two fields"], windows=3, modes=20, degree=9)
+    assert solution.model.basis.is_nearly_full
+    x, t = RNG.uniform(0, 6, 40), RNG.uniform(0, 1, 40)
+    u_xt, v_xt = solution.derivative({"x": 1, "t": 1}, x=x, t=t)
+    np.testing.assert_allclose([u_xt, v_xt], [np.sin(x - t), -np.sin(x - t)], atol=1e-6)
+    network, polynomial = solution.parts(x=x, t=t)
+    np.testing.assert_array_equal(network, np.zeros((2, 40)))
+    np.testing.assert_array_equal(polynomial, solution(x=x, t=t))
+
+
+@pytest.mark.parametrize("order", [(0, 0, 0), (1, 0, 2), (0, 2, 1)])
+def test_sums_axis_by_axis_are_those_of_the_table(order):
+    box = Box(x=(-1, 2), y=(0, 1), t=(0, 3), periodic="x", time="t")
+    basis = make_basis(
+        box,
+        5,
+        index_set="tensor_product",
+        families={"t": PiecewiseLegendre((-0.6, -0.5, 0.1, 0.8))},
+        scaling="orthonormal",
+    )
+    assert basis.is_nearly_full
+    points = box.from_reference(RNG.uniform(-1, 1, (100, 3)))
+    b = RNG.standard_normal((len(basis), 2))
+    expected = basis.table(points, order) @ b
+    found = basis.evaluate(points, b, order)
+    scale = np.max(np.abs(expected))
+    np.testing.assert_allclose(found, expected, atol=1e-12 * scale)
+    alone = basis.evaluate(points, b[:, 0], order)
+    np.testing.assert_allclose(alone, found[:, 0], atol=1e-12 * scale)
+
+
+# ---- What does not work says so ----
+
+
+def test_a_tolerance_that_is_missed_is_reported():
+    solution = solve_in_windows(advection, windows=2, modes=6, degree=4)
+    assert re.search("2 of 2 windows miss the tolerance", solution.report.stop)
+    assert solution.residual > 1e-4
+
+
+def test_a_solution_that_blows_up_ends_before_it_does():
+    problem = problem_of(MOMENT, lambda u: u.t - u**2, lambda t: 1 / (1 - t))
+    solution = solve_in_windows(problem, tolerance=1e-8)
+    (end,) = solution.model.domain.upper
+    assert 0.9 < end <= 1.0
+    assert "stopped at t" in solution.report.stop
+    t = np.linspace(0, 0.9, 20)
+    np.testing.assert_allclose(solution(t=t), 1 / (1 - t), rtol=1e-6)
+    assert solution.rel_l2 is not None
+
+
+SQUARE = Box(x=(0, 1), y=(0, 1))
+
+
+@pytest.mark.parametrize(
+    "problem, options, message",
+    [
+        (
+            Problem(SQUARE, lambda u: u.xx + u.yy, [Dirichlet(SQUARE.boundary, 0.0)]),
+            {},
+            "windows need a time axis",
+        ),
+        (
+            dataclasses.replace(
+                advection, residual=lambda u, c: u.t + c * u.x, parameters={"c": 1.0}
+            ),
+            {},
+            "not for c",
+        ),
+        (
+            dataclasses.replace(
+                advection,
+                conditions=[*advection.conditions, Data(np.zeros((1, 2)), np.zeros(1))],
+            ),
+            {},
+            "do not take the condition Data",
+        ),
+        (
+            Problem(LINE, lambda u: u.t - u.xx, [Initial(0.0), Dirichlet(LINE.face("x", "lower"))]),
+            {},
+            "order 2 for 'u' along 'x' .* given are 1",
+        ),
+        (
+            Problem(RING, lambda u: u.tt - u.xx, [Initial(0.0)]),
+            {},
+            r"Initial for 'u' of the orders \[0, 1\]",
+        ),
+        (
+            Problem(RING, lambda u: u.xx - u, [Initial(0.0)]),
+            {},
+            "order in time for all fields, 1 or 2; here it is 0 for u",
+        ),
+        (advection, {"windows": -2}, "windows must be a number of at least 1, or 'auto'"),
+        (advection, {"windows": "many"}, "windows must be a number of at least 1, or 'auto'"),
+        (advection, {"solver": "magic"}, "there is no solver 'magic'"),
+        (advection, {"degree": 0}, "degree must be at least 1"),
+        (advection, {"modes": {"y": 3}}, "modes names 'y'; the axes of space are x"),
+        (advection, {"modes": 0}, "modes along 'x' must be an integer above 1"),
+        (advection, {"tolerance": 0.0}, "tolerance must be a positive number below 1"),
+        (
+            EXACT["dirichlet"],
+            {"solver": "constant"},
+            "solver 'constant' needs Fourier functions along all axes of space",
+        ),
+    ],
+)
+def test_mistakes_are_sentences(problem, options, message):
+    with pytest.raises(ValueError, match=message):
+        solve_in_windows(problem, **options)
+
+
+def test_windows_go_without_other_options():
+    with pytest.raises(ValueError, match="windows go without points, width"):
+        pann.solve(advection, windows=2, points=100, width=8)
