@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +16,9 @@ from pann.reference.grid import PeriodicGrid
 from pann.reference.solution import Reference
 
 # To be raised with every change of an equation or of the method, so that no old file is read.
-_VERSION = 1
+_VERSION = 2
+# Points for the modes of the initial state, which may have kinks where the ends of an axis meet.
+_MOST_POINTS, _LARGEST_FACTOR = 2**22, 256
 
 Equation = Callable[[PeriodicGrid], tuple[Inexact[np.ndarray, "..."], Nonlinear]]
 
@@ -62,8 +65,10 @@ class Evolution:
         return parts if len(parts) > 1 else parts[0]
 
     def _initial_modes(self) -> Modes:
-        modes = self.grid.to_modes(np.asarray(self.initial(*self.grid.coordinates()), float))
-        return modes * self.grid.resolved()
+        share = (_MOST_POINTS / math.prod(self.grid.shape)) ** (1 / self.grid.dimension)
+        factor = max(1, min(int(share), _LARGEST_FACTOR))
+        values = np.asarray(self.initial(*self.grid.finer(factor).coordinates()), float)
+        return self.grid.projected(values, factor) * self.grid.resolved()
 
     def _solve(self, initial: Modes, shape: tuple[int, ...]) -> Float[np.ndarray, "..."]:
         linear, nonlinear = self.equation(self.grid)

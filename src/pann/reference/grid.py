@@ -1,7 +1,7 @@
 """Equispaced points of a periodic box, and the Fourier modes of real fields on them."""
 
 import dataclasses
-import math
+import itertools
 
 import numpy as np
 from jaxtyping import Bool, Complex, Float
@@ -70,20 +70,37 @@ class PeriodicGrid:
 
         The highest mode, n / 2, has no partner of the other sign and is left out.
         """
-        modes = self.to_modes(values)
-        fine = PeriodicGrid(self.lower, self.upper, tuple(factor * n for n in self.shape))
+        modes, fine = self.to_modes(values), self.finer(factor)
         leading = modes.shape[: modes.ndim - self.dimension]
         padded = np.zeros((*leading, *fine.shape[:-1], fine.shape[-1] // 2 + 1), complex)
-        halves = [
-            [(slice(0, n // 2), slice(0, n // 2)), (slice(1 - n // 2, None),) * 2]
-            for n in self.shape[:-1]
+        for corner in self._corners():
+            padded[corner] = modes[corner]
+        return fine.to_values(padded) * factor**self.dimension
+
+    def projected(
+        self, values: Float[np.ndarray, "..."], factor: int
+    ) -> Complex[np.ndarray, "..."]:
+        """The modes of values on a grid with `factor` times the points, without the higher ones.
+
+        Of what is not smooth, as a periodic function, they are nearer to the true ones than those
+        of values on this grid.
+        """
+        modes = self.finer(factor).to_modes(values) / factor**self.dimension
+        leading = modes.shape[: modes.ndim - self.dimension]
+        kept = np.zeros((*leading, *self.shape[:-1], self.shape[-1] // 2 + 1), complex)
+        for corner in self._corners():
+            kept[corner] = modes[corner]
+        return kept
+
+    def finer(self, factor: int) -> "PeriodicGrid":
+        return PeriodicGrid(self.lower, self.upper, tuple(factor * n for n in self.shape))
+
+    def _corners(self) -> list[tuple]:
+        """Where the modes below the highest stand, on this grid and on every finer one."""
+        halves = [[slice(0, n // 2), slice(1 - n // 2, None)] for n in self.shape[:-1]]
+        return [
+            (..., *signs, slice(0, self.shape[-1] // 2)) for signs in itertools.product(*halves)
         ]
-        halves.append([(slice(0, self.shape[-1] // 2),) * 2])
-        for corner in np.ndindex(*(len(half) for half in halves)):
-            chosen = [half[which] for half, which in zip(halves, corner, strict=True)]
-            target = (..., *(to for to, _ in chosen))
-            padded[target] = modes[(..., *(of for _, of in chosen))]
-        return fine.to_values(padded) * math.prod(fine.shape) / math.prod(self.shape)
 
     @property
     def _last_axes(self) -> tuple[int, ...]:

@@ -1,0 +1,47 @@
+"""Evolution problems in windows of time, `pann.solve` without options, against the references.
+
+Grey-Scott has options, for the default tolerance takes longer; errors are those of the whole
+space-time domain. Seconds include compilation.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+
+from benchmarks.harness import Row
+from pann import problems, solve, solve_in_windows
+from pann.pde import Problem
+from pann.solution import Solution
+
+CASES: dict[str, tuple[Callable[[], Problem], Callable[[Problem], Solution]]] = {
+    "kdv": (problems.kdv, solve),
+    "ks": (problems.ks, solve),
+    "ks_printed": (problems.ks_printed, solve),
+    "burgers": (problems.burgers, solve),
+    "burgers, zero on the boundary": (lambda: problems.burgers(dirichlet=True), solve),
+    "allen_cahn_time": (problems.allen_cahn_time, solve),
+    "grey_scott, modes=32, degree=9": (
+        problems.grey_scott,
+        lambda problem: solve_in_windows(problem, modes=32, degree=9, tolerance=1e-6),
+    ),
+}
+
+
+def rows() -> Iterator[Row]:
+    for name, (make, solver) in CASES.items():
+        problem = make()
+        assert problem.exact is not None
+        # The reference is not part of the work.
+        problem.exact(**dict.fromkeys(problem.domain.names, 0.0))
+        begin, begin_cpu = time.perf_counter(), time.process_time()
+        solution = solver(problem)
+        report = solution.report
+        yield {
+            "problem": name,
+            "error": report.rel_l2,
+            "residual": report.residual,
+            "windows": len(report.history.get("tail in time", [])),
+            "how": report.how,
+            "seconds": time.perf_counter() - begin,
+            "cpu_seconds": time.process_time() - begin_cpu,
+            "stop": report.stop,
+        }
