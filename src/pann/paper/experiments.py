@@ -5,7 +5,7 @@ import difflib
 import functools
 from collections.abc import Callable
 
-from pann.paper import conventional, equations, index_sets, regressions, spectra
+from pann.paper import conventional, equations, index_sets, landscape, regressions, spectra
 from pann.runs import Row
 
 SIZES = ("smoke", "quick", "full")
@@ -44,6 +44,12 @@ EXPERIMENTS = (
         index_sets.rows,
         "pann.paper.index_sets:run",
         "basis_sizes",
+    ),
+    Experiment(
+        "landscape",
+        "Poisson: the loss around a PANN and a PINN",
+        landscape.rows,
+        "pann.paper.landscape:run",
     ),
     _regression("reproduction", "P10 P10: error and time by number of points"),
     _regression("constraints", "P10 P10: error and pruned shares by constraint", "pruning"),

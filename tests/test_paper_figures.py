@@ -1,0 +1,68 @@
+"""The paper's figures: what is drawn is what the runs say; landscapes, housing, cost of a step."""
+
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from pann.paper import landscape
+from pann.paper.experiments import experiment_named
+from pann.runs import Store, sweep
+
+# ---- The loss around a trained network ----
+
+
+def test_leading_eigenvectors_are_those_of_the_dense_hessian() -> None:
+    """The sum of squares of a network with one hidden layer, its Hessian by jax.hessian."""
+    x = jnp.linspace(-1, 1, 9)
+
+    def loss(flat: jax.Array) -> jax.Array:
+        weights, biases, a = flat.reshape(3, 4)
+        return jnp.sum((jnp.tanh(x[:, None] * weights + biases) @ a - jnp.sin(3 * x)) ** 2)
+
+    with jax.enable_x64(True):
+        place = jnp.asarray(np.random.default_rng(1).standard_normal(12))
+        values, vectors = landscape.leading_eigenvectors(loss, place)
+        expected, dense = np.linalg.eigh(jax.hessian(loss)(place))
+    order = np.argsort(-np.abs(expected))[:2]
+    np.testing.assert_allclose(values, expected[order], rtol=1e-10)
+    overlaps = np.abs(np.sum(vectors * dense.T[order], axis=1))
+    np.testing.assert_allclose(overlaps, 1.0, rtol=1e-10)
+
+
+def test_the_plane_of_a_quadratic_is_that_of_its_two_largest_eigenvalues() -> None:
+    diagonal = np.array([1.0, -7.0, 3.0, 0.5])
+    quadratic = lambda flat: 0.5 * jnp.sum(jnp.asarray(diagonal) * flat**2)
+    steps = np.linspace(-1, 1, 5)
+    with jax.enable_x64(True):
+        place = jnp.zeros(4)
+        values, directions = landscape.leading_eigenvectors(quadratic, place)
+        plane = landscape.on_plane(quadratic, place, directions, steps)
+    np.testing.assert_allclose(values, [-7.0, 3.0], rtol=1e-12)
+    expected = -3.5 * steps[:, None] ** 2 + 1.5 * steps[None, :] ** 2
+    np.testing.assert_allclose(plane, expected, atol=1e-12)
+    assert landscape.num_local_minima(plane) == 0
+    assert landscape.num_local_minima(np.abs(plane) + (plane != 0)) == 1
+    with pytest.raises(ValueError, match="2 eigenvectors need more than 2 parameters, got 2"):
+        landscape.leading_eigenvectors(quadratic, jnp.zeros(2))
+
+
+@pytest.mark.slow
+def test_a_landscape_has_the_loss_that_was_trained_in_its_middle(tmp_path: pathlib.Path) -> None:
+    experiment, store = experiment_named("landscape"), Store(tmp_path)
+    rows = experiment.rows("smoke", "faithful", None)
+    assert sweep(rows, experiment.work, store).done == len(rows) == 2
+    for row in rows:
+        figures, arrays = store.record(row)["figures"], store.arrays(row)
+        count = row.configuration["resolution"]
+        assert arrays["loss"].shape == (count, count)
+        assert arrays["loss"][count // 2, count // 2] == pytest.approx(figures["loss"], rel=1e-12)
+        first, second = np.abs(arrays["eigenvalues"])
+        assert first >= second > 0
+        told = {name: values[-1] for name, values in figures["history"].items()}
+        of_loss = set(told) - {"step", "error", "fresh residual"}
+        assert len(of_loss) == (3 if row.configuration["model"] == "PANN" else 2)
+        total = sum(told[name] for name in of_loss)
+        assert figures["loss"] == pytest.approx(total, rel=1e-5)
