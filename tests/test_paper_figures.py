@@ -1,15 +1,18 @@
 """The paper's figures: what is drawn is what the runs say; landscapes, housing, cost of a step."""
 
 import pathlib
+from typing import Any, Never
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pann.paper import landscape
+from pann.paper import housing, landscape, published
+from pann.paper.comparison import compare
 from pann.paper.experiments import experiment_named
 from pann.runs import Store, sweep
+from pann.training import LBFGS, Adam, Prune
 
 # ---- The loss around a trained network ----
 
@@ -66,3 +69,55 @@ def test_a_landscape_has_the_loss_that_was_trained_in_its_middle(tmp_path: pathl
         assert len(of_loss) == (3 if row.configuration["model"] == "PANN" else 2)
         total = sum(told[name] for name in of_loss)
         assert figures["loss"] == pytest.approx(total, rel=1e-5)
+
+
+# ---- California housing ----
+
+
+def test_every_published_cell_of_the_housing_data_has_its_row() -> None:
+    rows = experiment_named("housing").rows("full", "faithful", None)
+    printed = published.load("housing")
+    assert len(rows) == len(printed) == 37
+    cells = {tuple(str(row.configuration.get(key, "")) for key in housing.CELL) for row in rows}
+    assert len(cells) == 37
+    for record in printed.to_dict("records"):
+        told = ["" if published.is_missing(record[k]) else str(record[k]) for k in housing.CELL]
+        assert tuple(told) in cells
+    adam, first, lbfgs, second = housing.recipe(rows[0].configuration)
+    assert isinstance(adam, Adam)
+    assert isinstance(lbfgs, LBFGS)
+    assert (adam.steps, adam.batch_size, lbfgs.iterations) == (20_000, None, 400)
+    assert first == second == Prune(1e-4)
+    assert all(row.configuration["num_folds"] == 4 for row in rows)
+
+
+def test_missing_housing_data_are_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sklearn.datasets
+
+    def refuse(**_: Any) -> Never:
+        raise OSError("no network")
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_california_housing", refuse)
+    (row,) = experiment_named("housing").rows("smoke", "default", None)
+    with pytest.raises(
+        ValueError, match=r"neither on disk .* \(no network\); set SCIKIT_LEARN_DATA"
+    ):
+        housing.run(row.configuration, pathlib.Path())
+
+
+@pytest.mark.slow
+def test_housing_runs_at_the_smallest_size(tmp_path: pathlib.Path) -> None:
+    from sklearn.datasets import get_data_home
+
+    if not (pathlib.Path(get_data_home()) / "cal_housing_py3.pkz").is_file():
+        pytest.skip("California housing is not on disk; set SCIKIT_LEARN_DATA to its folder")
+    experiment, store = experiment_named("housing"), Store(tmp_path)
+    rows = experiment.rows("smoke", "faithful", None)
+    assert {row.configuration["method"] for row in rows} == {"PANN", "PL", "DNN"}
+    summary = sweep(rows, experiment.work, store)
+    assert summary.done == 3, [record.get("reason") for record in store.records()]
+    for row in rows:
+        (error,) = store.record(row)["figures"]["errors"]
+        # Zero has an error of 1, and what the best regressors reach is 0.2.
+        assert 0.2 < error < 3
+    assert len(compare(experiment, store, "smoke").lines) == len(rows)

@@ -23,6 +23,8 @@ HOW = {
     "trials",
     "adam_steps",
     "lbfgs_iterations",
+    "batch_size",
+    "num_folds",
     "data",
 }
 ORDER = (
@@ -33,6 +35,7 @@ ORDER = (
     "base",
     "activation",
     "constraint",
+    "preconditioner",
     "norm",
     "part",
     "signed",

@@ -5,7 +5,7 @@ import difflib
 import functools
 from collections.abc import Callable
 
-from pann.paper import conventional, equations, index_sets, landscape, regressions, spectra
+from pann.paper import conventional, equations, housing, index_sets, landscape, regressions, spectra
 from pann.runs import Row
 
 SIZES = ("smoke", "quick", "full")
@@ -62,6 +62,13 @@ EXPERIMENTS = (
         "pann.paper.spectra:run",
     ),
     _regression("high_dimensional", "a product of sines: error and time by dimension"),
+    Experiment(
+        "housing",
+        "California housing: error by constraint, with and without K",
+        housing.rows,
+        "pann.paper.housing:run",
+        "housing",
+    ),
     *(
         Experiment(
             f"conventional_{data}",
