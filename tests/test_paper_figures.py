@@ -8,7 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pann.paper import housing, landscape, published
+from pann.basis import make_basis
+from pann.domain import Box
+from pann.paper import housing, landscape, published, step_cost
 from pann.paper.comparison import compare
 from pann.paper.experiments import experiment_named
 from pann.runs import Store, sweep
@@ -121,3 +123,30 @@ def test_housing_runs_at_the_smallest_size(tmp_path: pathlib.Path) -> None:
         # Zero has an error of 1, and what the best regressors reach is 0.2.
         assert 0.2 < error < 3
     assert len(compare(experiment, store, "smoke").lines) == len(rows)
+
+
+# ---- The cost of a step ----
+
+
+def test_what_is_evaluated_at_each_step_is_the_table() -> None:
+    basis = make_basis(Box.cube(2), 9)
+    places = np.random.default_rng(0).uniform(-1, 1, (7, 2))
+    with jax.enable_x64(True):
+        fresh = step_cost.legendre_table(jnp.asarray(places), np.asarray(basis.indices))
+    np.testing.assert_allclose(fresh, basis.table(places), rtol=1e-12, atol=1e-12)
+
+
+def test_steps_are_timed_and_their_ratio_is_told(tmp_path: pathlib.Path) -> None:
+    experiment, store = experiment_named("tables"), Store(tmp_path)
+    (row, *_) = experiment.rows("smoke", "faithful", None)
+    assert sweep([row], experiment.work, store).done == 1
+    figures = store.record(row)["figures"]
+    with_tables, without = figures["seconds_with_tables"], figures["seconds_without_tables"]
+    assert min(with_tables, without) > 0
+    assert figures["ratio"] == pytest.approx(with_tables / without)
+    table = compare(experiment, store, "smoke")
+    assert {line[table.columns.index("part")] for line in table.lines} == {
+        "seconds with tables",
+        "seconds without tables",
+        "ratio",
+    }

@@ -150,6 +150,14 @@ def _quantities(record: Record) -> Iterator[tuple[dict[str, str], Sequence[float
     if "num_terms" in figures:
         yield {}, [figures["num_terms"]]
         return
+    if record["experiment"] == "tables":
+        for part in ("seconds_with_tables", "seconds_without_tables", "ratio"):
+            of_step = {
+                "part": part.replace("_", " "),
+                "precision": record["configuration"]["precision"],
+            }
+            yield of_step, [figures[part]]
+        return
     errors = figures["errors"]
     if isinstance(errors, dict):
         for field, values in errors.items():

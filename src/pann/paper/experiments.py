@@ -5,7 +5,16 @@ import difflib
 import functools
 from collections.abc import Callable
 
-from pann.paper import conventional, equations, housing, index_sets, landscape, regressions, spectra
+from pann.paper import (
+    conventional,
+    equations,
+    housing,
+    index_sets,
+    landscape,
+    regressions,
+    spectra,
+    step_cost,
+)
 from pann.runs import Row
 
 SIZES = ("smoke", "quick", "full")
@@ -44,6 +53,12 @@ EXPERIMENTS = (
         index_sets.rows,
         "pann.paper.index_sets:run",
         "basis_sizes",
+    ),
+    Experiment(
+        "tables",
+        "an Adam step with tables against one that evaluates the polynomials",
+        step_cost.rows,
+        "pann.paper.step_cost:run",
     ),
     Experiment(
         "landscape",
