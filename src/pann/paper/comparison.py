@@ -25,6 +25,10 @@ HOW = {
     "lbfgs_iterations",
     "batch_size",
     "num_folds",
+    "extent",
+    "resolution",
+    "steps",
+    "rounds",
     "data",
 }
 ORDER = (

@@ -34,7 +34,10 @@ def draw(experiment: Experiment, store: Store, size: str = "full") -> "Figure":
             f"there are figures of {', '.join(FIGURES)}"
         )
     figure = FIGURES[experiment.name](finished(experiment, store, size), size)
-    figure.suptitle(f"{experiment.shows} (size {size})", x=0.01, ha="left")
+    shows = experiment.shows
+    if experiment.name in equations.NAMES:
+        shows = f"{shows.partition(':')[0]}: errors"  # the table has more
+    figure.suptitle(f"{shows} (size {size})", x=0.01, ha="left")
     return figure
 
 

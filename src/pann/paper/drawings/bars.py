@@ -42,7 +42,7 @@ def _legend(figure: "Figure", colors: Mapping[str, str]) -> None:
     from matplotlib.patches import Patch
 
     handles = [Patch(color=color, label=kind) for kind, color in colors.items()]
-    figure.legend(handles=handles, loc="outside upper right", ncols=len(handles), frameon=False)
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
 
 
 # ---- Constraints ----
@@ -56,23 +56,24 @@ KINDS = {
 
 
 def constraints(runs: Sequence[Finished], size: str) -> "Figure":
-    """By constraint: error, and the pruned shares of both halves; a column for an activation."""
+    """By constraint: error, seconds, pruned shares of both halves; a column for an activation."""
     from matplotlib.figure import Figure
 
     activations = list(dict.fromkeys(run.told("activation") for run in runs))
-    figure = Figure(figsize=(max(7.0, 5.2 * len(activations)), 8.0), layout="constrained")
-    panels = figure.subplots(3, len(activations), squeeze=False, sharex="col", sharey="row")
+    figure = Figure(figsize=(max(7.0, 5.2 * len(activations)), 9.6), layout="constrained")
+    panels = figure.subplots(4, len(activations), squeeze=False, sharex="col", sharey="row")
     present: dict[str, str] = {}
     for column, activation in zip(panels.T, activations, strict=True):
         own = [run for run in runs if run.told("activation") == activation]
-        errors, shares = constraint_heights(own, activation, size)
-        for panel, heights in zip(column, (errors, *shares.values()), strict=True):
+        for panel, heights in zip(column, constraint_heights(own, activation, size), strict=True):
             grouped(panel, heights, KINDS)
             present |= {kind: KINDS[kind] for kind in KINDS if kind in {k for _, k in heights}}
         column[0].set_title(activation)
         column[0].set_yscale("log")
+        column[1].set_yscale("log")
     panels[0, 0].set_ylabel("relative l2 error")
-    for panel, part in zip(panels[1:, 0], PARTS, strict=True):
+    panels[1, 0].set_ylabel("seconds")
+    for panel, part in zip(panels[2:, 0], PARTS, strict=True):
         panel.set_ylabel(f"pruned of the {part} (%)")
         panel.set_ylim(0, 105)
     _legend(figure, {kind: color for kind, color in KINDS.items() if kind in present})
@@ -81,10 +82,11 @@ def constraints(runs: Sequence[Finished], size: str) -> "Figure":
 
 def constraint_heights(
     runs: Sequence[Finished], activation: str, size: str
-) -> tuple[Heights, dict[str, Heights]]:
-    """The heights of one activation: errors, and by half the pruned shares in percent."""
+) -> tuple[Heights, Heights, Heights, Heights]:
+    """Of one activation: errors, seconds, and the shares of either half pruned, in percent."""
     order = [name for name in CONSTRAINTS if any(run.told("constraint") == name for run in runs)]
     errors: Heights = {}
+    seconds: Heights = {}
     shares: dict[str, Heights] = {part: {} for part in PARTS}
     printed = published.load("pruning")
     for name in order:
@@ -101,9 +103,10 @@ def constraint_heights(
             error = run.error()
             if error is not None:
                 errors[name, kind] = error
+            seconds[name, kind] = run.seconds
             for part in PARTS:
                 shares[part][name, kind] = run.figures[f"pruned_{part}"]
-    return errors, shares
+    return errors, seconds, shares["network"], shares["polynomial"]
 
 
 # ---- Equations ----
@@ -129,7 +132,7 @@ def equation(runs: Sequence[Finished], size: str) -> "Figure":
     fields = unique([field for _, field in cells.heights])
     samplings = sorted({sampling for sampling, _ in cells.heights}, reverse=True)
     count = max(len({label for label, _ in each}) for each in cells.heights.values())
-    width = max(6.5, (1.2 + 0.52 * (count + 1)) * len(samplings))
+    width = max(6.5, (1.2 + 0.44 * (count + 1)) * len(samplings))
     figure = Figure(figsize=(width, 1.9 + 3.1 * len(fields)), layout="constrained")
     panels = figure.subplots(len(fields), len(samplings), squeeze=False, sharex="col", sharey=True)
     for line, field in zip(panels, fields, strict=True):
@@ -146,6 +149,10 @@ def equation(runs: Sequence[Finished], size: str) -> "Figure":
             points = "" if cells.num_points is None else f", N = {cells.num_points:,}"
             panel.set_title(f"{sampling.replace('_', ' ')}{points}" if sampling else "")
         line[0].set_ylabel("relative l2 error" + (f" of {field}" if len(fields) > 1 else ""))
+    every = [height for each in cells.heights.values() for height in each.values()]
+    every += cells.default.values()
+    # Room below the lowest bar, so that it is one.
+    panels[0, 0].set_ylim(min(every) / 4, 2 * max(every))
     kinds = {kind for each in cells.heights.values() for _, kind in each}
     kinds |= {"default"} if cells.default else set()
     _legend(figure, {kind: color for kind, color in SOURCES.items() if kind in kinds})

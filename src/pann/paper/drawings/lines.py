@@ -20,15 +20,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# Color and marker.
 METHODS = {
-    "PANN": BLUE,
-    "DNN": VERMILION,
-    "PL": GREEN,
-    "L2": PURPLE,
-    "least squares": ORANGE,
+    "PANN": (BLUE, "o"),
+    "DNN": (VERMILION, "s"),
+    "PL": (GREEN, "^"),
+    "L2": (PURPLE, "D"),
+    "least squares": (ORANGE, "v"),
 }
-MARKERS = {"tanh": "o", "relu": "s", "repu": "^", None: "x"}
-STYLES: tuple[Any, ...] = ("-", "--", ":")
+OTHER = (BLACK, "x")
+# By c, smallest first: how the line is, and how much of its markers is filled.
+STYLES: tuple[tuple[Any, Any], ...] = (("-", "full"), ("--", "left"), (":", "none"))
+MODES = ("faithful", "default")
 NAMES = {"num_points": "number of points N", "dimension": "dimension"}
 
 
@@ -43,34 +46,57 @@ def by_dimension(runs: Sequence[Finished], size: str) -> "Figure":
 
 
 def _figure(runs: Sequence[Finished], along: str, base: int | None) -> "Figure":
+    """As in the paper a line of panels for each activation; what has none stands in all of them."""
     from matplotlib.figure import Figure
 
-    modes = [mode for mode in ("faithful", "default") if any(run.mode == mode for run in runs)]
-    figure = Figure(figsize=(11.0, 0.8 + 3.6 * len(modes)), layout="constrained")
-    panels = figure.subplots(len(modes), 2, squeeze=False, sharex=True)
+    activations: list[Any] = list(
+        dict.fromkeys(run.told("activation") for run in runs if run.told("activation"))
+    ) or [None]
+    modes = [mode for mode in MODES if any(run.mode == mode for run in runs)]
+    columns = 2 * len(modes)
+    shape = (1.5 + 3.5 * columns, 0.7 + 2.9 * len(activations))
+    figure = Figure(figsize=shape, layout="constrained")
+    panels = figure.subplots(len(activations), columns, squeeze=False, sharex=True)
     constants = unique([run.told("c") for run in runs])
-    for mode, (errors, seconds) in zip(modes, panels, strict=True):
-        for key, line in lines_of([run for run in runs if run.mode == mode], along).items():
-            method, activation, c = key
-            style = {
-                "color": METHODS.get(method, BLACK),
-                "marker": MARKERS.get(activation, "D"),
-                "linestyle": "-" if c is None else STYLES[constants.index(c) % len(STYLES)],
-                "label": " ".join(str(part) for part in key if part is not None),
-                "markersize": 5,
-                "linewidth": 1.3,
-                "alpha": 0.9,
-            }
-            places = [place for place, _, _ in line]
-            errors.plot(places, [_or_gap(error) for _, error, _ in line], **style)
-            seconds.plot(places, [second for _, _, second in line], **style)
-        errors.set_ylabel("relative l2 error")
-        seconds.set_ylabel("seconds")
-        for panel in (errors, seconds):
-            panel.set_title(mode)
-            _axes(panel, along, base, unique([run.told(along) for run in runs]))
+    places = unique([run.told(along) for run in runs])
+    for row in panels:
+        for same in (row[: len(modes)], row[len(modes) :]):
+            for panel in same[1:]:
+                panel.sharey(same[0])
+    for row, activation in zip(panels, activations, strict=True):
+        is_first, is_last = activation == activations[0], activation == activations[-1]
+        for number, mode in enumerate(modes):
+            own = [
+                run
+                for run in runs
+                if run.mode == mode and run.told("activation") in (activation, None)
+            ]
+            errors, seconds = row[number], row[len(modes) + number]
+            _draw(errors, seconds, lines_of(own, along), constants)
+            for panel, quantity in ((errors, "relative l2 error"), (seconds, "seconds")):
+                panel.set_title(f"{quantity}, {mode}" if is_first else "")
+                _axes(panel, along if is_last else None, base, places)
+        row[0].set_ylabel(activation or "")
     _legend(figure, runs, constants)
     return figure
+
+
+def _draw(
+    errors: "Axes",
+    seconds: "Axes",
+    lines: dict[tuple[Any, Any, Any], list[tuple]],
+    constants: list[float],
+) -> None:
+    for (method, activation, c), line in lines.items():
+        color, marker = METHODS.get(method, OTHER)
+        style, fill = STYLES[0 if c is None else constants.index(c) % len(STYLES)]
+        told = " ".join(str(part) for part in (method, activation, c) if part is not None)
+        look = {"color": color, "marker": marker, "linestyle": style, "fillstyle": fill}
+        places = [place for place, _, _ in line]
+        drawn = [float("nan") if error is None else error for _, error, _ in line]
+        errors.plot(places, drawn, label=told, markersize=5, linewidth=1.3, **look)
+        taken = [second for _, _, second in line]
+        seconds.plot(places, taken, label=told, markersize=5, linewidth=1.3, **look)
 
 
 def lines_of(runs: Sequence[Finished], along: str) -> dict[tuple[Any, Any, Any], list[tuple]]:
@@ -82,39 +108,31 @@ def lines_of(runs: Sequence[Finished], along: str) -> dict[tuple[Any, Any, Any],
     return lines
 
 
-def _or_gap(value: float | None) -> float:
-    return float("nan") if value is None else value
-
-
-def _axes(panel: "Axes", along: str, base: int | None, places: list[Any]) -> None:
+def _axes(panel: "Axes", along: str | None, base: int | None, places: list[Any]) -> None:
     from matplotlib.ticker import NullLocator
 
     panel.set_yscale("log")
     if base is not None:
         panel.set_xscale("log", base=base)
         panel.xaxis.set_minor_locator(NullLocator())
-    panel.set_xticks(places, [f"{place:,}" for place in places])
-    panel.set_xlabel(NAMES[along])
+    panel.set_xticks(places, [str(place) for place in places])
+    panel.set_xlabel(NAMES.get(along or "", ""))
     panel.grid(alpha=0.25)
 
 
 def _legend(figure: "Figure", runs: Sequence[Finished], constants: list[float]) -> None:
-    """What color, marker and style mean: a line of its own in the legend would be 15 or more."""
+    """What color and style mean: with a line for each there would be ten and more."""
     from matplotlib.lines import Line2D
 
-    methods = [name for name in METHODS if any(run.told("method") == name for run in runs)]
-    activations = [
-        name for name in MARKERS if name and any(run.told("activation") == name for run in runs)
+    handles = [
+        Line2D([], [], color=color, marker=marker, label=name)
+        for name, (color, marker) in METHODS.items()
+        if any(run.told("method") == name for run in runs)
     ]
-    handles = [Line2D([], [], color=METHODS[name], label=name, linewidth=3) for name in methods]
-    handles += [
-        Line2D([], [], color="0.3", marker=MARKERS[name], linestyle="", label=name)
-        for name in activations
-    ]
-    handles += [
-        Line2D([], [], color="0.3", linestyle=STYLES[k % len(STYLES)], label=f"c = {c:g}")
-        for k, c in enumerate(constants)
-    ]
+    for number, c in enumerate(constants):
+        style, fill = STYLES[number % len(STYLES)]
+        look = {"linestyle": style, "fillstyle": fill, "marker": "o"}
+        handles.append(Line2D([], [], color="0.3", label=f"c = {c:g}", **look))
     figure.legend(handles=handles, loc="outside right upper", frameon=False)
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 MODES = 24  # Fourier modes to each side of zero that are shown
 DECADES = 6  # of a spectrum
+TINY = 1e-14  # shares of energy below are round-off
 NUM_LEVELS = 25
 
 
@@ -20,7 +21,7 @@ def frequency(runs: Sequence[Finished], size: str) -> "Figure":
     """Reference, prediction and halves, their spectra, and the energy by degree; by mode."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(15.0, 5.9 * len(runs)), layout="constrained")
+    figure = Figure(figsize=(15.0, 0.3 + 5.4 * len(runs)), layout="constrained")
     parts = figure.subfigures(len(runs), 1, squeeze=False)[:, 0]
     for part, run in zip(parts, sorted(runs, key=lambda run: run.mode, reverse=True), strict=True):
         error = run.error()
@@ -42,11 +43,13 @@ def _halves(part: "SubFigure", arrays: dict[str, np.ndarray]) -> None:
     for panel, (name, values) in zip(panels[0], fields.items(), strict=False):
         own = limit if name in ("reference", "prediction") else float(np.max(np.abs(values)))
         _map(part, panel, values, name, (-1, 1), cmap="RdBu_r", vmin=-own, vmax=own)
+    for panel in panels[0]:
+        panel.set_xticks([-1, 0, 1])
+        panel.set_yticks([-1, 0, 1])
         panel.set_xlabel("x1")
     panels[0, 0].set_ylabel("x2")
     difference = np.abs(fields["prediction"] - arrays["truth"])
     _map(part, panels[0, 4], difference, "|error|", (-1, 1), cmap="magma", vmin=0.0)
-    panels[0, 4].set_xlabel("x1")
     _spectra(part, panels[1, :4], {name: spectrum(each) for name, each in fields.items()})
     draw_energies(panels[1, 4], arrays["energies"])
 
@@ -75,16 +78,18 @@ def draw_energies(panel: "Axes", energies: np.ndarray) -> None:
     shares = energies / np.sum(energies, axis=0, keepdims=True)
     degrees = np.arange(len(shares))
     for column, name, color in ((0, "network", VERMILION), (1, "polynomial", BLUE)):
-        drawn = np.where(shares[:, column] > 0, shares[:, column], np.nan)
-        panel.plot(degrees, drawn, color=color, marker=".", linewidth=1.2, label=name)
+        is_drawn = shares[:, column] > TINY
+        drawn = (degrees[is_drawn], shares[is_drawn, column])
+        panel.plot(*drawn, color=color, marker=".", linewidth=1.2, label=name)
     panel.set_yscale("log")
-    lowest = np.nanmin(shares[shares > 0], initial=1.0)
-    panel.set_ylim(max(lowest / 3, 1e-12), 3.0)
+    panel.set_box_aspect(1)
     panel.set_title("Legendre energy")
     panel.set_xlabel("total degree")
     panel.set_ylabel("share")
     panel.grid(alpha=0.25)
-    panel.legend(frameon=False)
+    low, high = panel.get_ylim()
+    panel.set_ylim(low, high * (high / low) ** 0.35)  # room for the legend
+    panel.legend(loc="upper right", frameon=False)
 
 
 def _map(
@@ -102,31 +107,29 @@ def _map(
 
 
 def landscape(runs: Sequence[Finished], size: str) -> "Figure":
-    """The loss in the plane of two eigenvectors; all panels have the same colors."""
+    """The loss in the plane of two eigenvectors; every panel has its own scale."""
     from matplotlib.colors import LogNorm
     from matplotlib.figure import Figure
-    from matplotlib.ticker import LogLocator
 
-    ordered = sorted(runs, key=lambda run: run.told("model"))
-    arrays = [run.arrays() for run in ordered]
-    losses = [np.where(each["loss"] > 0, each["loss"], np.nan) for each in arrays]
-    lowest = min(float(np.nanmin(each)) for each in losses)
-    highest = max(float(np.nanmax(each)) for each in losses)
-    levels = np.geomspace(lowest * 0.999, highest * 1.001, NUM_LEVELS)
-    figure = Figure(figsize=(4.6 * len(runs) + 1.0, 4.6), layout="constrained")
-    panels = figure.subplots(1, len(runs), squeeze=False, sharey=True)[0]
-    for panel, run, each, loss in zip(panels, ordered, arrays, losses, strict=True):
-        steps = each["alphas"]
-        filled = panel.contourf(
-            steps, steps, loss.T, levels, norm=LogNorm(levels[0], levels[-1]), cmap="viridis"
-        )
+    figure = Figure(figsize=(5.4 * len(runs), 4.6), layout="constrained")
+    panels = figure.subplots(1, len(runs), squeeze=False)[0]
+    for panel, run in zip(panels, sorted(runs, key=lambda run: run.told("model")), strict=True):
+        arrays = run.arrays()
+        steps, loss = arrays["alphas"], arrays["loss"]
+        loss = np.where(loss > 0, loss, np.nan)
+        # A little wider than the values, which else would lie on the edge and stay white.
+        levels = np.geomspace(0.999 * np.nanmin(loss), 1.001 * np.nanmax(loss), NUM_LEVELS)
+        scale = LogNorm(levels[0], levels[-1])
+        filled = panel.contourf(steps, steps, loss.T, levels, norm=scale, cmap="viridis")
         panel.contour(steps, steps, loss.T, levels, colors="white", linewidths=0.3)
-        panel.plot(0, 0, "+", color="white", markersize=10)
-        first, second = each["eigenvalues"]
-        panel.set_title(f"{run.told('model')}: eigenvalues {first:.2g}, {second:.2g}")
+        panel.plot(0, 0, "+", color="white", markersize=7)
+        first, second = arrays["eigenvalues"]
+        panel.set_title(f"{run.told('model')}: eigenvalues {first:.3g}, {second:.3g}")
         panel.set_xlabel("alpha")
         panel.set_aspect("equal")
+        bar = figure.colorbar(filled, ax=panel, label="training loss", shrink=0.9)
+        ticks = levels[:: (NUM_LEVELS - 1) // 6].tolist()
+        bar.set_ticks(ticks, labels=[f"{tick:.3g}" for tick in ticks])
+        bar.ax.minorticks_off()
     panels[0].set_ylabel("beta")
-    bar = figure.colorbar(filled, ax=panels, label="training loss", shrink=0.9)
-    bar.set_ticks(LogLocator().tick_values(levels[0], levels[-1]))
     return figure
