@@ -1,4 +1,4 @@
-"""The commands for the paper: `pann paper list | run | status | table`."""
+"""The commands for the paper: `pann paper list | run | status | table | figure`."""
 
 import pathlib
 from collections.abc import Mapping
@@ -145,6 +145,33 @@ def table(
 
         choice("size", size, SIZES)
         print(compare(experiment_named(name), Store(store), size).shown(form))
+
+
+@app.command()
+def figure(
+    name: Annotated[str, typer.Argument(help="A name from `pann paper list`.")],
+    size: SizeOption = "full",
+    out: Annotated[
+        pathlib.Path | None, typer.Option("--out", help="Picture to write (default: NAME.png).")
+    ] = None,
+    store: Folder = DEFAULT_STORE,
+    as_json: Json = False,
+) -> None:
+    """Draw a figure of the paper from the runs of the store."""
+    with plainly():
+        from pann.command_options import choice
+        from pann.paper.experiments import SIZES, experiment_named
+        from pann.paper.figures import draw
+        from pann.pictures.picture_files import check_picture, write_picture
+        from pann.runs import Store
+
+        choice("size", size, SIZES)
+        experiment = experiment_named(name)
+        path = out or pathlib.Path(f"{experiment.name}.png")
+        check_picture(path)
+        write_picture(draw(experiment, Store(store), size), path)
+        report = {"name": experiment.name, "size": size, "picture": str(path)}
+        show_report(report, [f"wrote {path}"], as_json=as_json)
 
 
 def _chosen(

@@ -23,6 +23,12 @@ HOW = {
     "trials",
     "adam_steps",
     "lbfgs_iterations",
+    "batch_size",
+    "num_folds",
+    "extent",
+    "resolution",
+    "steps",
+    "rounds",
     "data",
 }
 ORDER = (
@@ -33,6 +39,7 @@ ORDER = (
     "base",
     "activation",
     "constraint",
+    "preconditioner",
     "norm",
     "part",
     "signed",
@@ -84,22 +91,7 @@ def compare(experiment: Experiment, store: Store, size: str = "full") -> Table:
 
     Of a cell that was run with several numbers of trials the most count.
     """
-    wanted = {
-        _but_trials(row.configuration)
-        for mode in MODES
-        for row in experiment.rows(size, mode, None)
-    }
-    records = [
-        each
-        for each in store.records(experiment.name)
-        if each["status"] == "done" and _but_trials(each["configuration"]) in wanted
-    ]
-    if not records:
-        raise ValueError(
-            f"the store has no finished row of '{experiment.name}' at size {size}; run it first: "
-            f"pann paper run {experiment.name} --size {size}"
-        )
-    records.sort(key=lambda each: each["configuration"].get("trials", 1))
+    records = finished_records(experiment, store, size)
     cells: dict[tuple[tuple[str, Any], ...], dict[str, Any]] = {}
     for record in records:
         for part, errors in _quantities(record):
@@ -136,7 +128,26 @@ def compare(experiment: Experiment, store: Store, size: str = "full") -> Table:
     return Table(title, chosen(columns), tuple(map(chosen, sorted(lines, key=_order))))
 
 
-def _but_trials(configuration: Mapping[str, Any]) -> str:
+def finished_records(experiment: Experiment, store: Store, size: str) -> list[dict[str, Any]]:
+    """What the store has of an experiment at that size, the most trials last."""
+    wanted = {
+        but_trials(row.configuration) for mode in MODES for row in experiment.rows(size, mode, None)
+    }
+    records = [
+        each
+        for each in store.records(experiment.name)
+        if each["status"] == "done" and but_trials(each["configuration"]) in wanted
+    ]
+    if not records:
+        raise ValueError(
+            f"the store has no finished row of '{experiment.name}' at size {size}; run it first: "
+            f"pann paper run {experiment.name} --size {size}"
+        )
+    return sorted(records, key=lambda each: each["configuration"].get("trials", 1))
+
+
+def but_trials(configuration: Mapping[str, Any]) -> str:
+    """The cell that a configuration is of, whatever its number of trials."""
     told = {name: value for name, value in configuration.items() if name != "trials"}
     return json.dumps(told, sort_keys=True)
 
@@ -146,6 +157,14 @@ def _quantities(record: Record) -> Iterator[tuple[dict[str, str], Sequence[float
     figures = record["figures"]
     if "num_terms" in figures:
         yield {}, [figures["num_terms"]]
+        return
+    if record["experiment"] == "tables":
+        for part in ("seconds_with_tables", "seconds_without_tables", "ratio"):
+            of_step = {
+                "part": part.replace("_", " "),
+                "precision": record["configuration"]["precision"],
+            }
+            yield of_step, [figures[part]]
         return
     errors = figures["errors"]
     if isinstance(errors, dict):

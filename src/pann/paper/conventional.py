@@ -75,7 +75,7 @@ def run(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
 def _data(configuration: Mapping[str, Any]) -> list[tuple[np.ndarray, ...]]:
     name = configuration["data"]
     if name == "housing":
-        return _housing(configuration.get("num_points"))
+        return housing_folds(configuration.get("num_points"))
     target, domain = TARGETS[name], Box.cube(configuration.get("dimension", 2))
     sampler = points.poisson_disk if domain.dimension <= 3 else points.sobol
     train = sampler(domain, configuration["num_points"]).coordinates
@@ -83,7 +83,8 @@ def _data(configuration: Mapping[str, Any]) -> list[tuple[np.ndarray, ...]]:
     return [(train, target(train), test, target(test))]
 
 
-def _housing(most: int | None) -> list[tuple[np.ndarray, ...]]:
+def housing_folds(most: int | None = None) -> list[tuple[np.ndarray, ...]]:
+    """For each fold features and values to train on, at most so many, and those to test."""
     from sklearn.datasets import fetch_california_housing
     from sklearn.model_selection import KFold
 

@@ -129,15 +129,16 @@ def run(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
     make = PROBLEMS[configuration["problem"]]
     if configuration["mode"] == "default":
         options = {key: configuration[key] for key in ("degree", "width") if key in configuration}
-        return _result(solve(make(), out=scratch, resume=True, **options))
+        return Result(figures_of(solve(make(), out=scratch, resume=True, **options)))
     evolves = configuration["problem"] in SPACE
     problem = make(faithful=True) if evolves else make()
-    return _result(_faithful(problem, configuration, scratch))
+    return Result(figures_of(faithful_solution(problem, configuration, scratch)))
 
 
-def _faithful(
+def faithful_solution(
     problem: Problem, configuration: Mapping[str, Any], scratch: pathlib.Path
 ) -> Solution:
+    """Solve by the paper's recipe, as the row says."""
     name, model = configuration["problem"], configuration["model"]
     base = configuration.get("base", "plain")
     options: dict[str, Any] = {
@@ -192,9 +193,10 @@ def _divisor(adam_steps: int) -> int:
     return next(each for each in (500, 250, 100, 50, 10, 1) if each <= max(1, adam_steps // 4))
 
 
-def _result(solution: Solution) -> Result:
+def figures_of(solution: Solution) -> dict[str, Any]:
+    """What a record tells of a solution."""
     trials = solution.report.trials
-    figures: dict[str, Any] = {
+    return {
         "errors": {
             field: [trial["field_errors"].get(field) for trial in trials]
             for field in solution.fields
@@ -207,4 +209,3 @@ def _result(solution: Solution) -> Result:
         "degree": solution.report.degree,
         "history": solution.report.history,
     }
-    return Result(figures)

@@ -5,7 +5,16 @@ import difflib
 import functools
 from collections.abc import Callable
 
-from pann.paper import conventional, equations, index_sets, regressions, spectra
+from pann.paper import (
+    conventional,
+    equations,
+    housing,
+    index_sets,
+    landscape,
+    regressions,
+    spectra,
+    step_cost,
+)
 from pann.runs import Row
 
 SIZES = ("smoke", "quick", "full")
@@ -45,6 +54,18 @@ EXPERIMENTS = (
         "pann.paper.index_sets:run",
         "basis_sizes",
     ),
+    Experiment(
+        "tables",
+        "an Adam step with tables against one that evaluates the polynomials",
+        step_cost.rows,
+        "pann.paper.step_cost:run",
+    ),
+    Experiment(
+        "landscape",
+        "Poisson: the loss around a PANN and a PINN",
+        landscape.rows,
+        "pann.paper.landscape:run",
+    ),
     _regression("reproduction", "P10 P10: error and time by number of points"),
     _regression("constraints", "P10 P10: error and pruned shares by constraint", "pruning"),
     _regression("non_smooth", "the non-smooth function: error and time by number of points"),
@@ -56,6 +77,13 @@ EXPERIMENTS = (
         "pann.paper.spectra:run",
     ),
     _regression("high_dimensional", "a product of sines: error and time by dimension"),
+    Experiment(
+        "housing",
+        "California housing: error by constraint, with and without K",
+        housing.rows,
+        "pann.paper.housing:run",
+        "housing",
+    ),
     *(
         Experiment(
             f"conventional_{data}",

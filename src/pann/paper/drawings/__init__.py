@@ -1,0 +1,1 @@
+"""How the paper's figures are drawn from runs: lines, bars, maps and histories."""
