@@ -107,7 +107,7 @@ def test_interrupted_anywhere_it_ends_the_same(
 ) -> None:
     name, undisturbed, count = case
     problem, options = CASES[name]
-    for moment in sorted({1, 2, count // 3, count // 2, count - 1, count}):
+    for moment in sorted({1, count // 2, count}):
         told: list[Progress] = []
 
         def report(progress: Progress, told: list = told, moment: int = moment) -> None:
@@ -316,7 +316,9 @@ def test_a_process_killed_again_and_again_ends_the_same(
     case: tuple[str, pann.Solution, int], tmp_path: pathlib.Path
 ) -> None:
     name, undisturbed, _ = case
-    kills = killed_until_done(name, tmp_path / "run", random.Random(1), kills=3)
+    if name not in ("windows", "gradients"):
+        pytest.skip("two ways of training are enough here; benchmarks/kills.py has all")
+    kills = killed_until_done(name, tmp_path / "run", random.Random(1), kills=2)
     assert kills >= 1
     loaded = pann.load(tmp_path / "run" / "solution.pann")
     assert isinstance(loaded, pann.Solution)

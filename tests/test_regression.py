@@ -302,7 +302,7 @@ def test_a_trial_is_the_same_alone(three):
 
 def test_progress_and_outcomes_are_reported(three):
     made, reports, options = three
-    steps = [(type(each.stage).__name__, each.step, each.num_steps) for each in reports]
+    steps = [(each.what, each.step, each.num_steps) for each in reports]
     assert steps == [("Adam", 4, 6), ("Adam", 6, 6), ("Prune", 1, 1)]
     assert made.recipe == options["recipe"]
     assert made.outcomes[0].history["data"].shape == (3, 2)

@@ -40,7 +40,7 @@ class _File:
 
     path: pathlib.Path
     configuration: dict[str, str]
-    interval: float
+    interval: float | int
     units: dict[str, Saved]
     seconds_before: float = 0.0
     start: float = dataclasses.field(default_factory=time.monotonic)
@@ -126,7 +126,7 @@ NOWHERE = Checkpoint()
 
 
 def open_checkpoint(
-    folder: pathlib.Path, configuration: dict[str, str], *, resume: bool, interval: float
+    folder: pathlib.Path, configuration: dict[str, str], *, resume: bool, interval: float | int
 ) -> tuple[Checkpoint, bool]:
     """The checkpoint in a folder, and whether all the work was finished before.
 

@@ -90,7 +90,7 @@ def solve(
     start_from: Solution | PANN | None = None,
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
-    checkpoint_every: float = 30.0,
+    checkpoint_every: float | int = 30.0,
     report: Report = lambda progress: None,
 ) -> Solution:
     """Solve a problem; with no options the degree is raised until the solution is resolved.

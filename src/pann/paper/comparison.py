@@ -152,7 +152,7 @@ def but_trials(configuration: Mapping[str, Any]) -> str:
     return json.dumps(told, sort_keys=True)
 
 
-def _quantities(record: Record) -> Iterator[tuple[dict[str, str], Sequence[float | None]]]:
+def _quantities(record: Record) -> Iterator[tuple[dict[str, str], Sequence[float | int | None]]]:
     """What a run measured, and which cell of it that is, where there are several."""
     figures = record["figures"]
     if "num_terms" in figures:
@@ -217,7 +217,7 @@ def _of_field(by_default: list[Any], cells: Mapping[Any, Any], told: Mapping[str
     return None
 
 
-def _ours(found: tuple[Record, Sequence[float | None]] | None, cell: Record | None) -> tuple:
+def _ours(found: tuple[Record, Sequence[float | int | None]] | None, cell: Record | None) -> tuple:
     if found is None:
         return "", ""
     errors = [error for error in found[1] if error is not None]
@@ -242,7 +242,7 @@ def _mean(found: Record | None) -> str:
     return f"{_number(float(found['mean']))}{spread}{doubted}"
 
 
-def _number(value: float) -> str:
+def _number(value: float | int) -> str:
     return f"{value:g}" if 1 <= value < 1e6 and round(value, 1) == value else f"{value:.2e}"
 
 

@@ -25,7 +25,7 @@ def in_folder(
     *,
     begin: float,
     resume: bool,
-    interval: float,
+    interval: float | int,
 ) -> Solution:
     """Do the work, or go on with it; what is finished is read."""
     checkpoint, finished = open_checkpoint(folder, configuration, resume=resume, interval=interval)

@@ -204,7 +204,9 @@ def _first(problem: Problem) -> Basis:
 
 def _product(problem: Problem, along: Sequence[int]) -> Basis:
     """All products of functions of at most these levels along the axes."""
-    return make_basis(problem.domain, 1, index_set="tensor_product", weights=list(along))
+    return make_basis(
+        problem.domain, 1, index_set="tensor_product", weights=[float(each) for each in along]
+    )
 
 
 def _grown(problem: Problem, solution: Solution) -> Basis | None:

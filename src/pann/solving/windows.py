@@ -58,7 +58,7 @@ def solve_in_windows(
     seed: int = 0,
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
-    checkpoint_every: float = 30.0,
+    checkpoint_every: float | int = 30.0,
     report: ReportProgress = lambda progress: None,
 ) -> Solution:
     """Solve an evolution problem in `windows` equal windows, or in as many as it takes ("auto").

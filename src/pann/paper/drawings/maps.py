@@ -42,14 +42,14 @@ def _halves(part: "SubFigure", arrays: dict[str, np.ndarray]) -> None:
     limit = float(np.max(np.abs(arrays["truth"])))
     for panel, (name, values) in zip(panels[0], fields.items(), strict=False):
         own = limit if name in ("reference", "prediction") else float(np.max(np.abs(values)))
-        _map(part, panel, values, name, (-1, 1), cmap="RdBu_r", vmin=-own, vmax=own)
+        _map(part, panel, values, name, (-1.0, 1.0), cmap="RdBu_r", vmin=-own, vmax=own)
     for panel in panels[0]:
         panel.set_xticks([-1, 0, 1])
         panel.set_yticks([-1, 0, 1])
         panel.set_xlabel("x1")
     panels[0, 0].set_ylabel("x2")
     difference = np.abs(fields["prediction"] - arrays["truth"])
-    _map(part, panels[0, 4], difference, "|error|", (-1, 1), cmap="magma", vmin=0.0)
+    _map(part, panels[0, 4], difference, "|error|", (-1.0, 1.0), cmap="magma", vmin=0.0)
     _spectra(part, panels[1, :4], {name: spectrum(each) for name, each in fields.items()})
     draw_energies(panels[1, 4], arrays["energies"])
 
