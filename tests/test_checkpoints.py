@@ -316,7 +316,7 @@ def test_a_process_killed_again_and_again_ends_the_same(
     case: tuple[str, pann.Solution, int], tmp_path: pathlib.Path
 ) -> None:
     name, undisturbed, _ = case
-    if name not in ("windows", "gradients"):
+    if name not in ("windows", "balanced"):
         pytest.skip("two ways of training are enough here; benchmarks/kills.py has all")
     kills = killed_until_done(name, tmp_path / "run", random.Random(1), kills=2)
     assert kills >= 1

@@ -79,7 +79,7 @@ def test_the_recipes_are_those_of_the_paper() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    ["basis_sizes", "darcy", "grey_scott", "frequency", "conventional_non_smooth"],
+    ["basis_sizes", "darcy", "kdv", "frequency", "conventional_non_smooth"],
 )
 def test_an_experiment_runs_at_the_smallest_size(name: str, tmp_path: pathlib.Path) -> None:
     experiment, store = experiment_named(name), Store(tmp_path)

@@ -139,6 +139,11 @@ def march(plan: Plan, axes: tuple[SpaceAxis, ...], rejected: int = 0) -> Marched
             )
             rejected, in_a_row = rejected + 1, in_a_row + 1
             continue
+        # A start that violates the conditions is rough at first; what was solved stays so.
+        was_solved = any(each.residual <= UNSOLVED for each in done)
+        if equal is None and was_solved and window.residual > UNSOLVED:
+            stop = f"stopped at t = {now:.6g}, where no window, however short, solves the equation"
+            break
         done.append(window)
         share_done = round(THOUSANDTHS * (window.end - begin) / whole)
         figures = {"tail": window.tail, "fresh residual": window.residual}
