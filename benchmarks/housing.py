@@ -14,17 +14,15 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from sklearn.datasets import fetch_california_housing
-from sklearn.model_selection import KFold
 
 from benchmarks.harness import Row
 from pann import PANNRegressor, Periodic, baselines
 from pann.domain import Box
 from pann.orthogonality import CONSTRAINTS
+from pann.paper.conventional import housing_folds
 from pann.regression import fit, relative_l2
 from pann.training import LBFGS, Adam, Cosine, Prune, Recipe
 
-NUM_FOLDS = 4
 NUM_STEPS = 20_000
 NUM_LBFGS = 400
 CPU_BATCH = 512
@@ -71,14 +69,9 @@ class Measured(NamedTuple):
 def folds() -> list[Fold]:
     """The four folds, shuffled with a fixed seed."""
     try:
-        features, values = fetch_california_housing(return_X_y=True)
-    except OSError as error:
-        raise SystemExit(
-            f"California housing is neither on disk nor to be downloaded ({error}); set "
-            "SCIKIT_LEARN_DATA to a folder with cal_housing_py3.pkz"
-        ) from error
-    splits = KFold(NUM_FOLDS, shuffle=True, random_state=0).split(features)
-    return [Fold(features[a], values[a], features[b], values[b]) for a, b in splits]
+        return [Fold(*fold) for fold in housing_folds()]
+    except ValueError as error:
+        raise SystemExit(str(error)) from error
 
 
 def measure(fit_fold: Callable[[Fold], Callable], data: list[Fold]) -> Measured:

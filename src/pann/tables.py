@@ -190,7 +190,7 @@ def _read_text(path: pathlib.Path) -> Frame:
 def _checked_names(path: pathlib.Path, fields: list[str]) -> list[str]:
     """The names of the columns; a first one without name, a saved index, stays empty."""
     names = [field.strip() for field in fields]
-    if all(_is_number(name) for name in names):
+    if all(is_number(name) for name in names):
         raise ValueError(
             f"the first line of {_name(path)} has numbers where the names of the columns should "
             "be; put a line with names before it"
@@ -356,7 +356,8 @@ def write_csv(path: pathlib.Path, frame: Frame) -> None:
 # ---- Words ----
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a text is one that `float` reads."""
     try:
         float(text)
     except ValueError:

@@ -10,6 +10,7 @@ from typing import Any
 from pann.paper import published
 from pann.paper.experiments import MODES, Experiment
 from pann.runs import Store
+from pann.tables import is_number
 
 Record = Mapping[str, Any]
 # Settings that say how a row was run, not which cell it is.
@@ -257,12 +258,4 @@ def _text(value: Any) -> str:
 
 
 def _order(line: tuple[str, ...]) -> tuple:
-    return tuple((0, float(t), "") if _is_number(t) else (1, 0.0, t) for t in line)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return tuple((0, float(t), "") if is_number(t) else (1, 0.0, t) for t in line)
