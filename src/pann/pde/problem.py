@@ -24,6 +24,7 @@ from pann.pde.conditions import (
     Values,
 )
 from pann.pde.fields import Field, Order
+from pann.pde.known import in_parts, known_fields, known_values
 from pann.pde.planes import check_interface, piecewise_axes
 
 CHECK_POINTS = 16
@@ -55,31 +56,41 @@ class Problem:
         operator: Callable[..., Any],
         exact: Callable[..., Any],
         *,
+        fields: tuple[str, ...] = ("u",),
         name: str = "manufactured",
     ) -> "Problem":
         """operator(u, ...) = operator(exact, ...) with exact boundary and initial data.
 
         The right-hand side comes from `exact`, a function of the coordinates in jnp, by automatic
-        differentiation.
+        differentiation; for several fields `exact` and `operator` return tuples. Initial data are
+        as many as the order in time.
         """
 
-        def residual(u: Field, **coordinates: Any) -> Any:
-            known = _known_field(domain, exact, coordinates)
-            wanted = {key: coordinates[key] for key in _arguments(operator)[1:]}
-            return operator(u, **wanted) - operator(known, **wanted)
+        def residual(**given: Any) -> tuple[Any, ...]:
+            coordinates = {axis: given[axis] for axis in domain.names}
+            wanted = {key: coordinates[key] for key in _arguments(operator)[len(fields) :]}
+            found = operator(*(given[field] for field in fields), **wanted)
+            true = operator(*known_fields(domain, exact, fields, coordinates), **wanted)
+            both = zip(in_parts(found), in_parts(true), strict=True)
+            return tuple(left - right for left, right in both)
 
         residual.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             [
                 inspect.Parameter(key, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-                for key in ("u", *domain.names)
+                for key in (*fields, *domain.names)
             ]
         )
+        free = Problem(domain, residual, (), exact, fields, name=name)
         conditions: list[Condition] = []
-        if len(domain.boundary):
-            conditions.append(Dirichlet(domain.boundary, exact))
-        if domain.time is not None:
-            conditions.append(Initial(exact))
-        return Problem(domain, residual, conditions, exact, name=name)
+        for number, field in enumerate(fields):
+            if len(domain.boundary):
+                value = known_values(domain, exact, fields, field)
+                conditions.append(Dirichlet(domain.boundary, value, field))
+            if domain.time is not None:
+                for order in range(free.highest_order(number, domain.time)):
+                    value = known_values(domain, exact, fields, field, order)
+                    conditions.append(Initial(value, order, field))
+        return dataclasses.replace(free, conditions=conditions)
 
     def evaluate(
         self, get: Callable[[int, Order], Any], coordinates: Any, parameters: Mapping[str, Any]
@@ -92,8 +103,7 @@ class Problem:
         given |= {axis: coordinates[:, i] for i, axis in enumerate(self.domain.names)}
         given |= dict(parameters)
         result = self.residual(**{name: given[name] for name in _arguments(self.residual)})
-        parts = result if isinstance(result, tuple) else (result,)
-        return tuple(part.value if isinstance(part, Field) else part for part in parts)
+        return tuple(part.value if isinstance(part, Field) else part for part in in_parts(result))
 
     def hard_traces(self, field: str) -> dict[Trace, Values]:
         """What holds exactly for a field, from its hard conditions."""
@@ -292,26 +302,3 @@ class Problem:
 
 def _arguments(function: Callable[..., Any]) -> list[str]:
     return list(inspect.signature(function).parameters)
-
-
-def _known_field(domain: Box, exact: Callable[..., Any], coordinates: Mapping[str, Any]) -> Field:
-    """The exact solution as a field, its derivatives by automatic differentiation."""
-    points = jnp.stack([coordinates[name] for name in domain.names], axis=1)
-
-    def at(point: jax.Array) -> jax.Array:
-        return exact(**{name: point[i] for i, name in enumerate(domain.names)})
-
-    def get(order: Order) -> jax.Array:
-        function: Callable[[jax.Array], jax.Array] = at
-        for axis, times in enumerate(order):
-            for _ in range(times):
-                function = _differentiated(function, jnp.eye(domain.dimension)[axis])
-        return jax.vmap(function)(points)
-
-    return Field("exact", domain, get)
-
-
-def _differentiated(
-    function: Callable[[jax.Array], jax.Array], direction: jax.Array
-) -> Callable[[jax.Array], jax.Array]:
-    return lambda point: jax.jvp(function, (point,), (direction.astype(point.dtype),))[1]

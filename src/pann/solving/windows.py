@@ -187,13 +187,9 @@ def suits_windows(problem: Problem) -> bool:
     """Whether windows are the way to solve a problem if nothing else is said.
 
     They start exactly from the initial state and meet constants on the boundary exactly; other
-    values there they meet to the tolerance, which is not what hard ones ask for. Of second order in
-    time they may fail between fixed ends, where one system over all of time does not.
+    values there they meet to the tolerance, which is not what hard ones ask for.
     """
     problem.check()
-    time_axis = problem.domain.time
-    if time_axis is not None and highest_order(problem, time_axis) > 1:
-        return False
     hard_values = [
         condition.value
         for condition in problem.conditions
