@@ -495,7 +495,7 @@ SQUARE = Box(x=(0, 1), y=(0, 1))
         (
             EXACT["dirichlet"],
             {"solver": "constant"},
-            "solver 'constant' needs Fourier functions along all axes of space",
+            "solver .constant. needs a periodic axis",
         ),
     ],
 )

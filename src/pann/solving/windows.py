@@ -137,10 +137,9 @@ def march_windows(
     )
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         axes = first_axes(problem, modes, tolerance)
-        if solver == "constant" and not all(axis.is_fourier for axis in axes):
+        if solver == "constant" and axes and not any(axis.is_fourier for axis in axes):
             raise ValueError(
-                "the solver 'constant' needs Fourier functions along all axes of space; use "
-                "'frozen' or leave it out"
+                "the solver 'constant' needs a periodic axis; use 'frozen' or leave it out"
             )
         marched = march(plan, axes)
         if not marched.windows:

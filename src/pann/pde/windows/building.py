@@ -112,7 +112,6 @@ def make_system(
         tuple(Rows(jnp.asarray(forms(problem, axis, field))) for field in problem.fields)
         for axis in axes
     )
-    all_fourier = all(axis.is_fourier for axis in axes)
     return System(
         grid=grid(nodes, radau_nodes(count), node_tables(time_order, count)),
         fresh=grid(
@@ -125,7 +124,7 @@ def make_system(
         numbers=jnp.asarray(decoupled.numbers),
         into=jnp.asarray(decoupled.into),
         back=jnp.asarray(decoupled.back),
-        waves=tuple(jnp.asarray(_waves(axis)) for axis in axes) if all_fourier else (),
+        waves=tuple(jnp.asarray(_waves(axis)) for axis in axes),
         problem=problem,
         channels=channels,
         time_order=time_order,
@@ -133,7 +132,9 @@ def make_system(
 
 
 def _waves(axis: SpaceAxis) -> Float[np.ndarray, " functions"]:
-    """0, 1, ..., K, -1, ..., -K in units of the axis."""
+    """0, 1, ..., K, -1, ..., -K in units of the axis; none where it has no waves."""
+    if not axis.is_fourier:
+        return np.zeros(0)
     numbers = np.arange(1.0, axis.level + 1)
     return 2.0 * np.pi / axis.width * np.concatenate([[0.0], numbers, -numbers])
 
