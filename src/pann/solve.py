@@ -33,6 +33,7 @@ from pann.network import (
 from pann.network.taylor import smoothness
 from pann.pde.ansatz import check_alike
 from pann.pde.fields import Order
+from pann.pde.jumps import breaks
 from pann.pde.lift import make_ansatz
 from pann.pde.problem import Problem
 from pann.pde.rows import Causal
@@ -250,9 +251,12 @@ def make_plan(
         condition_points = PAPER_CONDITION_POINTS
     if c is not None or (by_gradient and degree is None and basis is None):
         degree = degree_by_rule(PAPER_C if c is None else c, points, degree)
+    orders = problem.check()
+    if not by_gradient and basis is None and points is None and problem.domain.time is None:
+        problem = dataclasses.replace(problem, conditions=[*problem.conditions, *breaks(problem)])
     setup = Setup(
         problem,
-        problem.check(),
+        orders,
         points,
         sampling,
         seed,

@@ -13,6 +13,7 @@ from pann.basis import Basis, Fourier, Legendre, PiecewiseLegendre
 from pann.domain import SIDES, Box, Faces
 from pann.pde.blocks import Operator, Placed
 from pann.pde.conditions import (
+    Break,
     Data,
     Dirichlet,
     Initial,
@@ -91,11 +92,14 @@ def place_conditions(
 ) -> list[Placed]:
     """Every condition at points on its faces, so many along each piece of an axis.
 
-    Hard ones are left out: they hold by the form of the solution.
+    Hard ones are left out: they hold by the form of the solution. Breaks are no conditions but for
+    what ties the pieces.
     """
     placed = []
     for number, condition in enumerate(problem.conditions):
-        if isinstance(condition, Dirichlet | Initial) and condition.hard:
+        if isinstance(condition, Break) or (
+            isinstance(condition, Dirichlet | Initial) and condition.hard
+        ):
             continue
         name = f"{type(condition).__name__.lower()} {number + 1}"
         field = problem.field_number(condition)
@@ -201,7 +205,7 @@ def _interface(
 
 
 def _smooth_across(problem: Problem, points_per_axis: int) -> list[Placed]:
-    """Fields without a condition on an interface: as smooth across it as the equation asks for.
+    """Fields without a condition on a plane: as smooth across it as the equation asks for.
 
     All fields share a basis; where it breaks for one of them, nothing else ties the others.
     """

@@ -13,6 +13,7 @@ import numpy as np
 from pann.basis import PiecewiseLegendre
 from pann.domain import Box, Faces
 from pann.pde.conditions import (
+    Break,
     Condition,
     Data,
     Dirichlet,
@@ -25,7 +26,7 @@ from pann.pde.conditions import (
 )
 from pann.pde.fields import Field, Order
 from pann.pde.known import in_parts, known_fields, known_values
-from pann.pde.planes import check_interface, piecewise_axes
+from pann.pde.planes import check_interface, check_plane, piecewise_axes
 
 CHECK_POINTS = 16
 # Axis, side and order of a derivative by that axis: what a hard condition fixes.
@@ -148,7 +149,7 @@ class Problem:
 
     @property
     def pieces(self) -> dict[str, PiecewiseLegendre]:
-        """The families along the axes that interfaces cut into pieces."""
+        """The families along the axes that interfaces and breaks cut into pieces."""
         return piecewise_axes(self.domain, self.conditions)
 
     def highest_order(self, field: int, axis: str) -> int:
@@ -165,7 +166,9 @@ class Problem:
         return max(asked)
 
     def field_number(self, condition: Condition) -> int:
-        return 0 if condition.field is None else self.fields.index(condition.field)
+        """The field that a condition is about, the first if it names none."""
+        name = None if isinstance(condition, Break) else condition.field
+        return 0 if name is None else self.fields.index(name)
 
     def _check_names(self) -> None:
         clash = set(self.fields) & set(self.domain.names)
@@ -180,6 +183,9 @@ class Problem:
                 )
 
     def _check_condition(self, condition: Condition) -> None:
+        if isinstance(condition, Break):
+            check_plane(self.domain, condition)
+            return
         what = type(condition).__name__
         field = condition.field
         if field is None and len(self.fields) > 1:

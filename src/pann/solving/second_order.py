@@ -17,6 +17,7 @@ from pann.basis import Basis
 from pann.model import Parameters
 from pann.network import Complementary
 from pann.pde.blocks import Block
+from pann.pde.conditions import Break
 from pann.pde.levenberg import levenberg_marquardt, residual_sizes
 from pann.pde.newton import Unknowns, newton, start
 from pann.pde.problem import Problem
@@ -265,7 +266,7 @@ def on_basis(
         fields=problem.fields,
         parameters=parameters,
         report=Report(
-            how=f"Gauss-Newton on the polynomial, {len(outcome.sums) - 1} steps",
+            how=f"Gauss-Newton on the polynomial{_pieces(problem)}, {len(outcome.sums) - 1} steps",
             degree=int(np.max(basis.degrees, initial=0)),
             num_points=sum(len(block.weights) for block in blocks),
             residual=indicator(setup.fresh(basis), blocks[1:], unknowns, model, setup.ansatz),
@@ -278,3 +279,9 @@ def on_basis(
         problem=problem,
         ansatz=setup.ansatz,
     )
+
+
+def _pieces(problem: Problem) -> str:
+    """Where the polynomial breaks because the equation jumps."""
+    at = [f"{c.axis} = {c.at:.6g}" for c in problem.conditions if isinstance(c, Break)]
+    return f", in pieces that meet at {', '.join(at)}" if at else ""
