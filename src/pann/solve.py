@@ -33,7 +33,7 @@ from pann.network import (
 from pann.network.taylor import smoothness
 from pann.pde.ansatz import check_alike
 from pann.pde.fields import Order
-from pann.pde.jumps import breaks
+from pann.pde.jumps import with_breaks
 from pann.pde.lift import make_ansatz
 from pann.pde.problem import Problem
 from pann.pde.rows import Causal
@@ -253,7 +253,7 @@ def make_plan(
         degree = degree_by_rule(PAPER_C if c is None else c, points, degree)
     orders = problem.check()
     if not by_gradient and basis is None and points is None and problem.domain.time is None:
-        problem = dataclasses.replace(problem, conditions=[*problem.conditions, *breaks(problem)])
+        problem = with_breaks(problem)
     setup = Setup(
         problem,
         orders,

@@ -5,6 +5,7 @@ polynomial across it converges slowly, if at all. Where the jump lies on planes,
 either side, tied as smoothly as the equation asks for, converge as if there were none.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable
 
@@ -27,7 +28,16 @@ OF_THE_CELL, OF_THE_SIZE = 0.5, 1e-8
 Values = Callable[[Float[np.ndarray, "points d"]], Float[np.ndarray, "points residuals"]]
 
 
+# One problem for each that was given: compiled programs belong to it.
 @functools.lru_cache(maxsize=16)
+def with_breaks(problem: Problem) -> Problem:
+    """The problem with a basis that breaks where the equation jumps; itself if nowhere."""
+    found = breaks(problem)
+    if not found:
+        return problem
+    return dataclasses.replace(problem, conditions=[*problem.conditions, *found])
+
+
 def breaks(problem: Problem) -> tuple[Break, ...]:
     """Where the equation jumps, with all fields held, unless a condition breaks the basis there.
 

@@ -1,6 +1,7 @@
 """Where the equation and the conditions are asked to hold: points inside, on faces, in pairs."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -294,6 +295,7 @@ def _unit(problem: Problem, axis: str, order: int) -> Order:
     return tuple(order if name == axis else 0 for name in problem.domain.names)
 
 
+@functools.lru_cache(maxsize=16)
 def _num_residuals(problem: Problem) -> int:
     """How many equations there are, from a run on ones."""
     ones = jnp.ones(2)

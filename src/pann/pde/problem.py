@@ -143,7 +143,7 @@ class Problem:
                 f"{self.name} has no conditions: infinitely many solutions; add for instance "
                 "conditions=[pann.Dirichlet(domain.boundary, 0.0)]"
             )
-        orders = self._check_residual()
+        orders = _orders_asked_for(self)
         self._check_order_at_interfaces()
         return orders
 
@@ -304,6 +304,12 @@ class Problem:
         if not any(sum(order) for order in asked):
             raise ValueError("the residual asks for no derivative: is it a differential equation?")
         return tuple(asked)
+
+
+# A problem is solved many times: what its residual asks for does not change.
+@functools.lru_cache(maxsize=16)
+def _orders_asked_for(problem: Problem) -> tuple[Order, ...]:
+    return problem._check_residual()
 
 
 def _arguments(function: Callable[..., Any]) -> list[str]:
