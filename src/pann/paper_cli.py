@@ -59,6 +59,9 @@ def run(
     mode: ModeOption = "both",
     trials: Trials = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    cluster: Annotated[
+        str | None, typer.Option(help="A Dask scheduler's address, or its file .json.")
+    ] = None,
     shard: Annotated[str, typer.Option(help="3/16: the third of 16 equal parts.")] = "1/1",
     retry: Annotated[bool, typer.Option("--retry", help="Try again what failed.")] = False,
     store: Folder = DEFAULT_STORE,
@@ -92,6 +95,7 @@ def run(
                 experiment.work,
                 kept,
                 workers=workers,
+                cluster=cluster,
                 shard=part,
                 retry=retry,
                 report=told,

@@ -9,14 +9,12 @@ worker that was killed serve the next one. Workers may come and go meanwhile.
 import contextlib
 import dataclasses
 import importlib
-import os
 import pathlib
 import queue
 import secrets
 import time
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pann.files import FileError
@@ -24,6 +22,7 @@ from pann.files.checks import told
 from pann.runs.attempt import BEGUN, CLAIMED, Outcome, Task, record_death
 from pann.runs.errands import BROKEN, Errand, run_row
 from pann.runs.marks import make_mark
+from pann.runs.scheduler import check_threads, connected
 from pann.runs.store import Store
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 Tell = Callable[[int, Outcome], None]
 
-_CONNECT_SECONDS = 10
 _LOOK_SECONDS = 2.0  # between looks whether there are workers
 AGAIN = "what is done is in the store, and the same command goes on with the rest"
 
@@ -47,56 +45,12 @@ def run_on_cluster(
     """
     if not tasks:
         return
-    with _connected(cluster) as client:
-        _check_threads(client)
+    with connected(cluster) as client:
+        check_threads(client)
         errand = Errand(
             f"pann-{secrets.token_hex(8)}", work, _folder_of(work), store, make_mark(store)
         )
         _Sweep(client, tasks, errand, tell).run()
-
-
-# ---- The connection ----
-
-
-@contextlib.contextmanager
-def _connected(cluster: Any) -> Iterator["Client"]:
-    try:
-        import distributed
-    except ImportError:
-        raise ValueError("a cluster needs the package distributed; install pann[cluster]") from None
-    if isinstance(cluster, distributed.Client):
-        yield cluster
-        return
-    where = os.fspath(cluster) if isinstance(cluster, str | os.PathLike) else cluster
-    by_file = isinstance(where, str) and where.endswith(".json")
-    if by_file and not pathlib.Path(where).is_file():
-        raise ValueError(
-            f"there is no scheduler's file '{where}'; start one with dask scheduler "
-            f"--scheduler-file {where}"
-        )
-    given = {"scheduler_file" if by_file else "address": where}
-    try:
-        client = distributed.Client(**given, timeout=_CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError, TypeError) as error:
-        raise ValueError(
-            f"there is no Dask scheduler at '{where}' ({told(error)}); start one with dask "
-            "scheduler, which prints its address"
-        ) from error
-    with client:
-        yield client
-
-
-def _check_threads(client: "Client") -> None:
-    """One row a process: JAX has the device, and the memory, of the process to itself."""
-    threads = client.nthreads()
-    for address, number in threads.items():
-        if number != 1:
-            raise ValueError(
-                f"the worker at {address} has {number} threads, and a row wants a process of its "
-                f"own; start workers with dask worker --nworkers {number} --nthreads 1"
-            )
-    if not threads:
-        warnings.warn("the cluster has no workers yet; the rows wait for the first", stacklevel=2)
 
 
 def _folder_of(work: str) -> str | None:
@@ -110,21 +64,17 @@ def _folder_of(work: str) -> str | None:
     return str(path.parents[depth])
 
 
-# ---- The sweep ----
-
-
 @dataclasses.dataclass
 class _Sweep:
-    """The rows that are on their way, and how often workers have begun them."""
+    """The rows that are on their way, and when workers began them last."""
 
     client: "Client"
     tasks: Mapping[int, Task]
     errand: Errand
     tell: Tell
     futures: dict[int, "Future"] = dataclasses.field(default_factory=dict)
-    begun: Counter[int] = dataclasses.field(default_factory=Counter)
+    begun: dict[int, float] = dataclasses.field(default_factory=dict)
     resubmitted: set[int] = dataclasses.field(default_factory=set)
-    start: float = dataclasses.field(default_factory=time.time)
     # Of rows begun, and of futures that are done; filled by threads of the client's.
     news: queue.SimpleQueue[tuple[int, Any]] = dataclasses.field(default_factory=queue.SimpleQueue)
 
@@ -160,7 +110,7 @@ class _Sweep:
 
     def _hear(self, index: int, future: "Future | None") -> None:
         if future is None:
-            self.begun[index] += 1
+            self.begun[index] = time.time()
             self.tell(index, Outcome(BEGUN))
             return
         outcome = self._outcome(index, future)
@@ -191,7 +141,7 @@ class _Sweep:
 
     def _after_death(self, index: int, error: Any) -> Outcome | None:
         """Record a row that kills its workers; one that only waited behind it is sent again."""
-        if not self.begun[index] and index not in self.resubmitted:
+        if index not in self.begun and index not in self.resubmitted:
             self.resubmitted.add(index)
             self._submit([index])
             return None
@@ -205,12 +155,14 @@ class _Sweep:
         claim = store.claims.take(row.identity, prefix + secrets.token_hex(4))
         if claim is None:
             return Outcome(CLAIMED)
-        return record_death(row, store, claim, started=self.start, reason=reason)
+        started = self.begun.get(index, time.time())
+        return record_death(row, store, claim, started=started, reason=reason)
 
     def _look_for_workers(self, before: int) -> int:
-        if self.client.status != "running":
+        try:
+            now = len(self.client.nthreads())
+        except OSError:  # of a scheduler that is gone, as the futures will tell
             return before
-        now = len(self.client.nthreads())
         if before and not now:
             warnings.warn("all workers are gone; the rows wait for new ones", stacklevel=2)
         return now

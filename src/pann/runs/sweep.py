@@ -78,7 +78,7 @@ def sweep(
         )
     own = shard_of(list(dict.fromkeys(rows)), shard)
     function = find_work(work) if isinstance(work, str) else work
-    store = store if isinstance(store, Store) else Store(store)
+    store = store if isinstance(store, Store) else Store(os.fspath(store))
     store.prepare()
     surroundings()  # the state of the code as it is now, not after hours of work
     outcomes: dict[int, Outcome] = {}
