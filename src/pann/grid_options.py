@@ -88,7 +88,7 @@ def _memory(key: str, value: Any) -> int | str:
 _SEED = _whole(0)
 SOLVE: Mapping[str, Check] = {
     "degree": _whole(0, AUTO),
-    "c": _real(0),
+    "c": _real(0.0),
     "axes": _texts,
     "points": _whole(1),
     "sampling": _one_of(*SAMPLERS),
@@ -100,7 +100,7 @@ SOLVE: Mapping[str, Check] = {
     "network": _one_of(*KINDS),
     "recipe": _one_of(*NAMES),
     "constraint": _one_of(*CONSTRAINT_NAMES),
-    "constraint_weight": _real(0),
+    "constraint_weight": _real(0.0),
     "preconditioner": _flag,
     "weighting": _weighting,
     "trials": _whole(1),
@@ -112,7 +112,7 @@ SOLVE: Mapping[str, Check] = {
 FIT: Mapping[str, Check] = {
     "target": _texts,
     "drop": _texts,
-    "test_fraction": _real(0, 1),
+    "test_fraction": _real(0.0, 1.0),
     "degree": _whole(0, AUTO, "none"),
     "width": _widths,
     "depth": _whole(1),

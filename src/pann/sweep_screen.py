@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from pann.runs import Event, Summary
-from pann.tables import is_number
 
 Report = Callable[[Event], None]
 
@@ -86,7 +85,7 @@ def table_lines(heading: Sequence[str], lines: Sequence[Sequence[Any]]) -> list[
     texts = [[cell_text(cell) for cell in line] for line in lines]
     widths = [max(map(len, column)) for column in zip(heading, *texts, strict=True)]
     numeric = [
-        all(cell is None or is_number(cell) for cell in column)
+        all(type(cell) in (int, float, type(None)) for cell in column)
         for column in zip(*lines, strict=True)
     ] or [False] * len(heading)
     aligned = lambda line: "  ".join(
