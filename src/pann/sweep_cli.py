@@ -74,18 +74,17 @@ def sweep(
         settings = lambda row: {name: row.configuration[name] for name in made.crossed}
         if dry_run:
             for row in made.rows:
-                report = {"identity": row.identity, **settings(row)}
-                show_report(report, [settings_text(settings(row))], as_json=as_json)
+                listed = {"identity": row.identity, **settings(row)}
+                show_report(listed, [settings_text(settings(row))], as_json=as_json)
             tell(f"{len(made.rows)} runs; none was begun (--dry-run)")
             return
         compilation_cache.use_compilation_cache()
-        with sweep_bar(made.name, len(made.rows)) as draw:
 
-            def told(event: runs.Event) -> None:
-                draw(event)
-                line = event_line(event, settings_text(settings(event.row)))
-                show_report(event_report(event), [line], as_json=as_json)
+        def told(event: runs.Event) -> None:
+            line = event_line(event, settings_text(settings(event.row)))
+            show_report(event_report(event), [line], as_json=as_json)
 
+        with sweep_bar(made.name, len(made.rows[part[0] - 1 :: part[1]]), told) as report:
             summary = runs.sweep(
                 made.rows,
                 made.work,
@@ -94,7 +93,7 @@ def sweep(
                 cluster=cluster,
                 shard=part,
                 retry=retry,
-                report=told,
+                report=report,
             )
         _show_table(made, kept, as_json=as_json)
         tell(f"{made.name}: {summary_line(summary)}; the runs are in {store}")

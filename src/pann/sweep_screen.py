@@ -15,14 +15,16 @@ Report = Callable[[Event], None]
 
 
 @contextlib.contextmanager
-def sweep_bar(title: str, num_rows: int, console: Console | None = None) -> Iterator[Report]:
-    """Yield a `report` that draws how many rows are done and at work, and the time left.
+def sweep_bar(
+    title: str, num_rows: int, told: Report, console: Console | None = None
+) -> Iterator[Report]:
+    """Yield a `report` that tells, and draws how many rows are done and at work, and the time left.
 
-    Silent where the console is not a terminal.
+    It draws nothing where the console is not a terminal.
     """
     console = console or Console(stderr=True)
     if not console.is_terminal:
-        yield lambda event: None
+        yield told
         return
     columns = (
         TextColumn("{task.description}"),
@@ -37,6 +39,7 @@ def sweep_bar(title: str, num_rows: int, console: Console | None = None) -> Iter
 
         def report(event: Event) -> None:
             nonlocal ended, num_failed
+            told(event)
             identity = event.row.identity
             if event.kind == "begun":
                 at_work.add(identity)
