@@ -65,8 +65,8 @@ LAYERS = (
     "paper",
     "terminal",
     "equation_cli",
-    "paper_cli",
     "sweep_screen",
+    "paper_cli",
     "sweep_cli",
     "cli",
     "__main__",
@@ -79,7 +79,7 @@ FORBIDDEN = {"basis": {"network"}, "network": {"basis"}}
 FRONT = "__init__"
 USERS_OF_FRONT = {"demo", "cli"}
 
-HEAVY = ("sklearn", "matplotlib", "xarray", "pandas")
+HEAVY = ("sklearn", "matplotlib", "xarray", "pandas", "distributed")
 PICKLERS = {"pickle", "_pickle", "cloudpickle", "dill", "shelve"}
 MAX_LINES = 400
 

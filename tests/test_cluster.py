@@ -236,6 +236,25 @@ def test_killed_client_leaves_the_rows_at_work_to_be_recorded(cluster, tmp_path)
     assert times_run(notes) == collections.Counter(range(6))
 
 
+@needs_dask
+@pytest.mark.slow
+def test_work_of_the_page_runs_as_printed(cluster, tmp_path, monkeypatch, capsys):
+    page = (TESTS.parent / "docs" / "cluster.md").read_text(encoding="utf-8")
+    slurm, work, script = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    compile(slurm, "slurm_cluster.py", "exec")
+    (tmp_path / "powers.py").write_text(work)
+    (tmp_path / "scheduler.json").write_bytes(pathlib.Path(cluster.file).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    cluster.grow_to(1)
+    names = {}
+    exec(compile(script, "cluster.md", "exec"), names)
+    assert names["summary"] == Summary(done=8)
+    frame = Store("runs").frame()
+    assert list(frame["power"]) == list(frame["base"] ** frame["exponent"])
+    assert "exponent" in capsys.readouterr().out
+
+
 # ---- Stores that cannot be used ----
 
 

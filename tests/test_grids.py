@@ -189,6 +189,12 @@ def test_example_runs_as_printed(tmp_path, monkeypatch):
         assert errors[24, sampling] < 1e-3 < 0.1 < errors[12, sampling]
 
 
+def test_page_on_clusters_has_the_grid_of_the_example(tmp_path):
+    page = (EXAMPLE.parents[1] / "docs" / "cluster.md").read_text(encoding="utf-8")
+    printed = page.split("```toml\n")[1].split("```")[0]
+    assert read_grid(written(tmp_path, printed, EXAMPLE.name)).rows == read_grid(EXAMPLE).rows
+
+
 def test_wrong_grid_ends_the_command_with_its_sentence(tmp_path):
     result = invoked(written(tmp_path, 'solve = "kdv"\ngrid.degre = [1]'))
     assert result.exit_code == 2

@@ -76,41 +76,29 @@ def run(
     with plainly():
         from pann import compilation_cache
         from pann.runs import Event, Store, parse_shard, sweep
+        from pann.sweep_screen import event_line, event_report, summary_line, sweep_bar
 
         chosen = _chosen(names, size, mode, trials, only)
         part, kept = parse_shard(shard), Store(store)
         compilation_cache.use_compilation_cache()
 
         def told(event: Event) -> None:
-            report = {
-                "event": event.kind,
-                "experiment": event.row.experiment,
-                "identity": event.row.identity,
-                "seconds": round(event.seconds, 3),
-                "reason": event.reason,
-            }
-            what = _shown(event.row.configuration)
-            took = f"  {event.seconds:.1f} s" if event.seconds else ""
-            reason = f"  {event.reason}" if event.reason else ""
-            line = f"{event.kind:8}{event.row.experiment}  {what}{took}{reason}"
-            show_report(report, [line], as_json=as_json)
+            line = event_line(event, _shown(event.row.configuration))
+            show_report(event_report(event), [line], as_json=as_json)
 
         for experiment, rows in chosen:
-            summary = sweep(
-                rows,
-                experiment.work,
-                kept,
-                workers=workers,
-                cluster=cluster,
-                shard=part,
-                retry=retry,
-                report=told,
-            )
-            tell(
-                f"{experiment.name}: {summary.done} done, {summary.skipped} done before, "
-                f"{summary.failed} failed, {summary.failed_before} failed before, "
-                f"{summary.claimed} with others"
-            )
+            with sweep_bar(experiment.name, len(rows[part[0] - 1 :: part[1]]), told) as report:
+                summary = sweep(
+                    rows,
+                    experiment.work,
+                    kept,
+                    workers=workers,
+                    cluster=cluster,
+                    shard=part,
+                    retry=retry,
+                    report=report,
+                )
+            tell(f"{experiment.name}: {summary_line(summary)}")
 
 
 @app.command()
