@@ -80,13 +80,24 @@ class Cluster:
 
     def grow_to(self, number):
         """Have at least so many workers that live and have joined."""
-        from distributed import Client
-
         living = [worker for worker in self.workers if worker.poll() is None]
         for _ in range(number - len(living)):
             self.start_worker(self.folder)
-        with Client(scheduler_file=self.file, set_as_default=False) as client:
+        self.wait_for_workers(number)
+
+    def client(self):
+        from distributed import Client
+
+        return Client(scheduler_file=self.file, set_as_default=False)
+
+    def wait_for_workers(self, number):
+        with self.client() as client:
             wait_for(lambda: len(client.nthreads()) >= number)
+
+    def wait_for_rest(self):
+        """Until the scheduler has noticed that nobody waits for rows any more."""
+        with self.client() as client:
+            wait_for(lambda: not any(client.processing().values()))
 
 
 @contextlib.contextmanager
@@ -196,12 +207,24 @@ def test_killed_worker_loses_nothing_and_a_new_one_joins(cluster, tmp_path):
 
 @needs_dask
 @pytest.mark.slow
-def test_row_that_kills_its_workers_fails_and_those_behind_it_are_done(cluster, tmp_path):
+def test_row_that_kills_its_workers_fails_and_those_behind_it_are_done(tmp_path):
     notes, store = tmp_path / "notes", Store(tmp_path / "store")
     killer = Row("squares", {"x": 100, "notes": str(notes), "seconds": 0.5, "kill": True})
-    rows = rows_of(notes, 8, seconds=0.1)
-    cluster.grow_to(ALLOWED_FAILURES + 2)
-    summary = sweep([killer, *rows], "run_works:noted", store, cluster=cluster.file)
+    rows = rows_of(notes, 8)
+    gates = [tmp_path / f"gate{number}" for number in range(ALLOWED_FAILURES + 2)]
+    with running_cluster(tmp_path) as own:
+        workers = [own.start_worker(gate) for gate in gates]
+
+        def one_after_the_other():
+            """So that a row that waits behind the killer is lost with every worker, too."""
+            for worker, gate in zip(workers, gates[1:], strict=False):
+                worker.wait()
+                gate.touch()
+
+        gates[0].touch()
+        own.wait_for_workers(1)
+        threading.Thread(target=one_after_the_other).start()
+        summary = sweep([killer, *rows], "run_works:noted", store, cluster=own.file)
     assert summary == Summary(done=8, failed=1)
     record = store.record(killer)
     assert re.match(r"2 workers died with it, the last at tcp://.*; perhaps", record["reason"])
@@ -228,6 +251,7 @@ def test_killed_client_leaves_the_rows_at_work_to_be_recorded(cluster, tmp_path)
     wait_for(notes.exists)
     client.kill()
     client.wait()
+    cluster.wait_for_rest()
     wait_for(lambda: store.records() and leftovers(store) == [])
     assert 1 <= len(store.records()) < 6
     before = len(store.records())
@@ -332,7 +356,13 @@ def test_folder_of_the_same_name_is_not_taken_for_the_store(tmp_path):
 def test_scheduler_that_dies_is_one_sentence(tmp_path):
     rows, store = rows_of(tmp_path / "notes", 3), Store(tmp_path / "store")
     with running_cluster(tmp_path) as lone:
-        threading.Timer(2.0, lone.scheduler.kill).start()
+        begun = pathlib.Path(store.folder) / "store.json"
+
+        def kill():
+            wait_for(begun.exists)
+            lone.scheduler.kill()
+
+        threading.Thread(target=kill).start()
         with (
             pytest.warns(UserWarning, match="no workers yet; the rows wait for the first"),
             pytest.raises(ValueError, match=r"the scheduler of the cluster is gone; what is done"),

@@ -14,7 +14,7 @@ import queue
 import secrets
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pann.files import FileError
@@ -22,7 +22,7 @@ from pann.files.checks import told
 from pann.runs.attempt import BEGUN, CLAIMED, Outcome, Task, record_death
 from pann.runs.errands import BROKEN, Errand, run_row
 from pann.runs.marks import make_mark
-from pann.runs.scheduler import check_threads, connected
+from pann.runs.scheduler import AGAIN, GONE, check_threads, connected
 from pann.runs.store import Store
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 Tell = Callable[[int, Outcome], None]
 
 _LOOK_SECONDS = 2.0  # between looks whether there are workers
-AGAIN = "what is done is in the store, and the same command goes on with the rest"
 
 
 def run_on_cluster(
@@ -75,12 +74,12 @@ class _Sweep:
     futures: dict[int, "Future"] = dataclasses.field(default_factory=dict)
     begun: dict[int, float] = dataclasses.field(default_factory=dict)
     resubmitted: set[int] = dataclasses.field(default_factory=set)
-    # Of rows begun, and of futures that are done; filled by threads of the client's.
+    # What workers say of rows, and futures that are done; filled by threads of the client's.
     news: queue.SimpleQueue[tuple[int, Any]] = dataclasses.field(default_factory=queue.SimpleQueue)
 
     def run(self) -> None:
         topic = self.errand.sweep
-        self.client.subscribe_topic(topic, lambda event: self.news.put((event[1], None)))
+        self.client.subscribe_topic(topic, self._note)
         try:
             self._submit(list(self.tasks))
             num_workers = len(self.client.nthreads())
@@ -108,24 +107,28 @@ class _Sweep:
             self.futures[index] = future
             future.add_done_callback(lambda done, index=index: self.news.put((index, done)))
 
-    def _hear(self, index: int, future: "Future | None") -> None:
-        if future is None:
+    def _note(self, event: Sequence[Any]) -> None:
+        _, (index, *outcome) = event  # the first is a time
+        self.news.put((index, Outcome(*outcome)))
+
+    def _hear(self, index: int, said: "Outcome | Future") -> None:
+        if isinstance(said, Outcome) and said.kind == BEGUN:
             self.begun[index] = time.time()
-            self.tell(index, Outcome(BEGUN))
+            self.tell(index, said)
             return
-        outcome = self._outcome(index, future)
-        if outcome is None:
+        if index not in self.futures:  # a worker has said what became of it
             return
-        # Let go of at once: what a worker holds, and dies with, is computed again.
-        del self.futures[index]
-        self.tell(index, outcome)
+        outcome = said if isinstance(said, Outcome) else self._outcome(index, said)
+        if outcome is not None:
+            del self.futures[index]
+            self.tell(index, outcome)
 
     def _outcome(self, index: int, future: "Future") -> Outcome | None:
         """What became of a row; None if it was sent on its way again."""
         from distributed import KilledWorker
 
         if future.status in ("cancelled", "lost"):
-            raise ValueError(f"the scheduler of the cluster is gone; {AGAIN}")
+            raise ValueError(GONE)
         try:
             outcome: Outcome = future.result()
         except KilledWorker as error:
@@ -159,10 +162,7 @@ class _Sweep:
         return record_death(row, store, claim, started=started, reason=reason)
 
     def _look_for_workers(self, before: int) -> int:
-        try:
-            now = len(self.client.nthreads())
-        except OSError:  # of a scheduler that is gone, as the futures will tell
-            return before
+        now = len(self.client.nthreads())
         if before and not now:
             warnings.warn("all workers are gone; the rows wait for new ones", stacklevel=2)
         return now

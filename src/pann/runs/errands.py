@@ -6,9 +6,9 @@ import socket
 import sys
 import threading
 
-from pann.runs.attempt import Outcome, Task, Work, attempt, find_work
+from pann.runs.attempt import BEGUN, Outcome, Task, Work, attempt, find_work
 from pann.runs.marks import check_mark
-from pann.runs.store import Store
+from pann.runs.store import DONE, FAILED, Store
 
 BROKEN = "broken"
 # A worker of several threads would run as many rows in one process, which has one device.
@@ -19,8 +19,8 @@ _ONE_ROW = threading.Lock()
 class Errand:
     """What the rows of a sweep share; plain data, for it travels.
 
-    `sweep` is the topic under which workers tell of rows that they begin, and begins the tokens of
-    their claims; `work_folder` is where the work's module lies for who cannot find it by himself.
+    `sweep` is the topic under which workers tell of rows that they begin and end, and begins the
+    tokens of their claims; `work_folder` is where the work's module lies for who cannot find it.
     """
 
     sweep: str
@@ -36,16 +36,20 @@ def run_row(index: int, task: Task, errand: Errand) -> Outcome:
 
     worker, store = get_worker(), errand.store
     token = f"{errand.sweep}-{secrets.token_hex(4)}"
+    say = lambda outcome: worker.log_event(errand.sweep, [index, *dataclasses.astuple(outcome)])
     with _ONE_ROW:
         try:
             check_mark(store, errand.mark)
             work = _found_work(errand)
             # The scheduler gives a row to a second worker when it has given up the first.
             store.claims.take_from_dead(task.row.identity, f"{errand.sweep}-")
-            begun = lambda: worker.log_event(errand.sweep, index)
-            return attempt(task, work, store, token, begun)
+            outcome = attempt(task, work, store, token, lambda: say(Outcome(BEGUN)))
         except ValueError as error:
             return Outcome(BROKEN, reason=f"on {socket.gethostname()}: {error}")
+    # What is returned stays here until it is fetched, and is lost with this process.
+    if outcome.kind in (DONE, FAILED):
+        say(outcome)
+    return outcome
 
 
 def _found_work(errand: Errand) -> Work:

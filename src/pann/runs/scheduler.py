@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 
 FILE = ".json"
 CONNECT_SECONDS = 10
+AGAIN = "what is done is in the store, and the same command goes on with the rest"
+GONE = f"the scheduler of the cluster is gone; {AGAIN}"
 
 
 @contextlib.contextmanager
 def connected(cluster: Any) -> Iterator["Client"]:
+    """Yield a client; that its scheduler is gone becomes one sentence."""
     try:
         import distributed
+        from distributed.comm.core import CommClosedError
     except ImportError:
         raise ValueError("a cluster needs the package distributed; install pann[cluster]") from None
     if isinstance(cluster, distributed.Client):
@@ -33,8 +37,11 @@ def connected(cluster: Any) -> Iterator["Client"]:
         client = distributed.Client(where, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         raise _no_scheduler(where, error) from error
-    with _quiet(), client:
-        yield client
+    try:
+        with _quiet(), client:
+            yield client
+    except CommClosedError:
+        raise ValueError(GONE) from None
 
 
 @contextlib.contextmanager
