@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pann.terminal import Json, plainly, show_report, tell
+from pann.terminal import STOPPED_SWEEP, Json, plainly, show_report, tell
 
 app = typer.Typer(help="The paper's experiments: run them, and compare.", no_args_is_help=True)
 
@@ -73,7 +73,7 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run the rows that are not in the store yet; interrupt it, and go on tomorrow."""
-    with plainly():
+    with plainly(STOPPED_SWEEP):
         from pann import compilation_cache
         from pann.runs import Event, Store, parse_shard, sweep
         from pann.sweep_screen import event_line, event_report, summary_line, sweep_bar

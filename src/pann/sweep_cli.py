@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pann.terminal import Json, plainly, show_report, tell
+from pann.terminal import STOPPED_SWEEP, Json, plainly, show_report, tell
 
 if TYPE_CHECKING:
     from pann.grid_files import Grid
@@ -60,7 +60,7 @@ def sweep(
 
     Runs that are in the store are not done again: interrupt the sweep, and go on tomorrow.
     """
-    with plainly():
+    with plainly(STOPPED_SWEEP):
         from pann import compilation_cache, grid_files, runs
         from pann.sweep_screen import (
             event_line,

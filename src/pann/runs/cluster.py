@@ -162,7 +162,10 @@ class _Sweep:
         return record_death(row, store, claim, started=started, reason=reason)
 
     def _look_for_workers(self, before: int) -> int:
-        now = len(self.client.nthreads())
+        try:
+            now = len(self.client.nthreads())
+        except (OSError, RuntimeError, ValueError) as error:  # nobody else is asked
+            raise ValueError(GONE) from error
         if before and not now:
             warnings.warn("all workers are gone; the rows wait for new ones", stacklevel=2)
         return now
