@@ -105,8 +105,8 @@ def solve(
     residuals against the equation's, 100 by default, 1 in gradient training. `width` is that of the
     network, 0 for none; by default 24, only where the polynomial does not resolve the solution; its
     `activation`, if none is given, is tanh or sin, whichever does better in a few steps. `network`
-    is "mlp", or "modified" for gated layers. `start_from` is a solution to begin with, or a model of your own,
-    whose basis and network are then used unless you ask for others. Where the problem
+    is "mlp", or "modified" for gated layers. `start_from` is a solution to begin with, or a model
+    of your own, whose basis and network are then used unless you ask for others. Where the problem
     has unknown parameters and data, bases, start and the weight of the data are chosen as
     `pann.solving.inverse` says.
 
@@ -118,9 +118,8 @@ def solve(
     pruning and L-BFGS with constraint E and the preconditioner on 4096 Poisson-disk points with
     400 for the conditions; `constraint`, its weight, `preconditioner`, `reduction` ("mean" over the
     points of each term, or "sum") and `weighting` ("gradnorm", "causal", or both; fixed otherwise)
-    go with it, or with stages of your own. `trials` networks
-    are trained from as many seeds, and that with the smallest residual at fresh points is the
-    solution.
+    go with it, or with stages of your own. `trials` networks are trained from as many seeds, and
+    that with the smallest residual at fresh points is the solution.
 
     `windows` cuts time into so many parts, or into as many as it takes with "auto", each of them
     solved by Newton's method to spectral accuracy (`pann.solve_in_windows` has more options);
