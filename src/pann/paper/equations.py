@@ -133,7 +133,7 @@ def run(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
         return Result(figures_of(solve(make(), out=scratch, resume=True, **options)))
     problem = make(**_problem_options(configuration))
     if "until" in configuration:
-        problem = _shortened(problem, configuration["until"])
+        problem = shortened(problem, configuration["until"])
     return Result(figures_of(faithful_solution(problem, configuration, scratch)))
 
 
@@ -142,7 +142,7 @@ def _problem_options(configuration: Mapping[str, Any]) -> dict[str, bool]:
     return faithful | ({"printed": True} if configuration.get("printed") else {})
 
 
-def _shortened(problem: Problem, until: float) -> Problem:
+def shortened(problem: Problem, until: float) -> Problem:
     """The same problem up to an earlier time."""
     domain = problem.domain
     ends = dict(zip(domain.names, zip(domain.lower, domain.upper, strict=True), strict=True))
