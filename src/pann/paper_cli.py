@@ -24,6 +24,7 @@ Only = Annotated[
 # Of a row's settings, in the line that tells of it.
 SHOWN = (
     "mode",
+    "reading",
     "index_set",
     "method",
     "model",
