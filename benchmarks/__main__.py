@@ -24,6 +24,7 @@ NAMES = {
     "equation_steps": "Adam step on an equation, the PANN against the PINN",
     "variant_steps": "Adam step of RFF, ModMLP, GradNorm and causal against plain, KdV",
     "windows": "evolution problems in windows of time, against the references",
+    "tolerance": "a tolerance instead of sizes, every problem: estimates and true errors",
     "kills": "processes killed at random moments and resumed: is the model the same?",
     "derivatives": "gradient step of losses with derivatives: Taylor mode against nested",
 }

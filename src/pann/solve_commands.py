@@ -29,6 +29,7 @@ PICTURE = "solution.png"
 COPIES_OF_JACOBIAN = 4
 # The options of `solve` that decide the sizes.
 PLANNED = (
+    "tolerance",
     "degree",
     "c",
     "points",
@@ -112,6 +113,9 @@ def solve_problem(
         precision=solution.model.precision,
         parameters=dict(solution.parameters),
         how=solution.report.how,
+        tolerance=solution.report.tolerance,
+        error_estimate=_finite(solution.report.error_estimate),
+        met=solution.report.met,
         files=written,
     )
     reports = []
@@ -143,7 +147,7 @@ def trial_lines(reports: list[Report]) -> list[str]:
 def plan_solve(problem: Problem, options: dict[str, Any]) -> Report:
     """Sizes and memory of the largest system that `solve` would make; nothing is solved."""
     by_gradient = options.get("recipe", "default") != "default"
-    sizes = {key: value for key, value in options.items() if key in PLANNED and key != "seed"}
+    sizes = [key for key in options if key in PLANNED and key not in ("seed", "tolerance")]
     if options.get("windows") or (
         not sizes and not by_gradient and options.get("windows") is None and suits_windows(problem)
     ):
@@ -258,5 +262,8 @@ def describe_file(path: pathlib.Path) -> Report | None:
         "degree": loaded.report.degree,
         "rel_l2": loaded.rel_l2,
         "residual": loaded.residual,
+        "tolerance": loaded.report.tolerance,
+        "error_estimate": _finite(loaded.report.error_estimate),
+        "met": loaded.report.met,
         "text": f"{path}: the solution of an equation\n{loaded}",
     }
