@@ -14,7 +14,6 @@ from pann.training import Progress
 
 SQUARE = Box(x=(-1, 1), y=(-1, 1))
 RING = Box(x=(0, 2 * np.pi), t=(0, 0.3), periodic="x", time="t")
-RNG = np.random.default_rng(0)
 
 poisson = Problem.manufactured(
     SQUARE, lambda u: u.xx + u.yy, lambda x, y: jnp.exp(x) * jnp.sin(2 * y)
@@ -56,7 +55,7 @@ def kinked() -> Problem:
 def decaying(noise: float) -> Problem:
     """u' = -k u with k = 2, from values of u."""
     t = np.linspace(0, 1, 40)
-    values = np.exp(-2 * t) + noise * RNG.normal(size=40)
+    values = np.exp(-2 * t) + noise * np.random.default_rng(0).normal(size=40)
     return Problem(
         Box(t=(0, 1), time="t"),
         lambda u, k: u.t + k * u,
@@ -70,7 +69,6 @@ def decaying(noise: float) -> Problem:
     "problem, tolerance",
     [
         (poisson, 1e-6),
-        (allen_cahn, 1e-4),
         (allen_cahn, 1e-8),
         (kdv, 1e-6),
         (on_a_line, 1e-5),
@@ -78,9 +76,12 @@ def decaying(noise: float) -> Problem:
     ],
 )
 def test_what_is_claimed_is_true(problem: Problem, tolerance: float) -> None:
-    solution = pann.solve(problem, tolerance=tolerance)
+    told: list[Progress] = []
+    solution = pann.solve(problem, tolerance=tolerance, report=told.append)
     report = solution.report
     assert report.met is True
+    # Where polynomials converge fast, no time goes to a network.
+    assert "network" not in {progress.what for progress in told}
     assert solution.rel_l2 <= report.error_estimate <= tolerance
     assert solution.residual <= tolerance
     assert f"tolerance {tolerance:g} met: estimated error " in str(solution)
@@ -94,15 +95,17 @@ def test_smaller_tolerances_cost_more() -> None:
     assert fine.rel_l2 < 1e-10
 
 
+@pytest.mark.slow
 def test_a_kink_is_not_resolved_and_that_is_said() -> None:
-    solution = pann.solve(kinked(), tolerance=1e-6, width=0)
+    """Polynomials converge too slowly to climb beyond the ladder; networks get too few steps."""
+    told: list[Progress] = []
+    solution = pann.solve(kinked(), tolerance=1e-6, iterations=2, report=told.append)
     report = solution.report
     assert report.met is False
-    assert solution.rel_l2 > 1e-6
-    assert solution.rel_l2 <= report.error_estimate
+    assert 1e-6 < solution.rel_l2 <= report.error_estimate
     assert "tolerance 1e-06 not met" in str(solution)
-    # It does not go on beyond the ladder without hope.
-    assert report.degree == 128
+    assert "network" in {progress.what for progress in told}
+    assert report.degree <= 128
 
 
 def test_errors_that_grow_show_in_the_difference() -> None:
@@ -113,6 +116,15 @@ def test_errors_that_grow_show_in_the_difference() -> None:
     assert 1e-6 < solution.rel_l2 <= solution.report.error_estimate
 
 
+def test_a_spike_between_all_points_is_seen() -> None:
+    """Advection of a wave, and of a spike that the points of neither resolution meet."""
+    start = lambda x, t: jnp.sin(x - t) + 0.3 * jnp.exp(-((jnp.sin((x - t - 1) / 2) / 1e-3) ** 2))
+    problem = Problem(RING, lambda u: u.t + u.x, [Initial(start)], start)
+    solution = pann.solve(problem, tolerance=1e-6)
+    assert solution.report.met is False
+    assert 1e-6 < solution.rel_l2 < 2 * solution.report.error_estimate
+
+
 def test_noise_of_data_is_not_below_the_tolerance() -> None:
     exact, noisy = (pann.solve(decaying(noise), tolerance=1e-6) for noise in (0.0, 0.01))
     assert exact.report.met is True
@@ -121,20 +133,11 @@ def test_noise_of_data_is_not_below_the_tolerance() -> None:
     assert 1e-6 < noisy.rel_l2 <= noisy.report.error_estimate
 
 
-@pytest.mark.slow
-def test_a_network_is_added_where_polynomials_converge_slowly() -> None:
-    told: list[Progress] = []
-    pann.solve(kinked(), tolerance=1e-6, iterations=3, report=told.append)
-    assert "network" in {progress.what for progress in told}
-    told.clear()
-    pann.solve(allen_cahn, tolerance=1e-8, report=told.append)
-    assert "network" not in {progress.what for progress in told}
-
-
 def test_a_file_and_the_command_line_tell_it(tmp_path) -> None:
     (tmp_path / "mine.py").write_text(
-        "import pann, jax.numpy as jnp\n"
-        "problem = pann.Problem.manufactured(pann.Box(x=(-1, 1)), lambda u: u.xx, lambda x: jnp.cos(x))\n"
+        "import pann\n"
+        "line = pann.Box(x=(-1, 1))\n"
+        "problem = pann.Problem.manufactured(line, lambda u: u.xx, lambda x: x / (x + 3))\n"
     )
     out = tmp_path / "run"
     arguments = ["solve", str(tmp_path / "mine.py"), "--tolerance", "1e-6", "--out", str(out)]

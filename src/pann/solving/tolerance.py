@@ -3,7 +3,8 @@
 A resolution is a march in windows, a polynomial, or a polynomial with a network; each is finer than
 the one before it in every respect. The difference between two is the error of the coarser one, more
 than that of the finer, which is given back. Two that agree may both miss what neither resolves:
-the residual at fresh points must be below the tolerance as well.
+the residual at fresh points, and the distance from values that are given, must be below the
+tolerance as well.
 """
 
 import dataclasses
@@ -11,19 +12,21 @@ import itertools
 import math
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from pann.architecture import Architecture
 from pann.basis import Basis, make_basis
-from pann.pde.conditions import Data
+from pann.pde.conditions import Condition, Data, Dirichlet, Initial
 from pann.pde.evaluation import evaluate_solution
-from pann.pde.placing import evaluate
+from pann.pde.placing import OnFaces, evaluate, face_points
+from pann.pde.problem import Problem
 from pann.pde.windows.march import UNSOLVED
 from pann.pde.windows.resolution import finer_axes, first_axes
 from pann.pde.windows.space_axis import SpaceAxis
 from pann.points import uniform
-from pann.regression import relative_l2
 from pann.solution import Solution, progress_of, trial_figures
 from pann.solving.inverse import SMALL, is_inverse, solve_inverse
 from pann.solving.second_order import on_basis, solve_second_order
@@ -31,6 +34,7 @@ from pann.solving.setup import Setup
 from pann.solving.windows import DEGREE, solve_plan, window_plan
 
 NUM_COMPARED = 20_000
+FRESH = OnFaces("uniform", 5_000, seed=3)
 # Of a march: the first tolerance of its windows relative to that asked for, by how much each next
 # one is stricter and of a higher degree in time, how many there are, and where round-off ends it.
 FIRST_SHARE, STRICTER, MORE_DEGREES, MAX_MARCHES, STRICTEST = 0.3, 0.1, 2, 5, 1e-13
@@ -106,7 +110,7 @@ def _error(differences: Sequence[float], solution: Solution) -> float:
     """An estimate of a solution's error, infinite where there is nothing to compare it with.
 
     Twice the last difference, or the sum of all that would follow it if they went on to fall as the
-    last two do, where that is more; not below the misfit of data, whose noise no resolution takes.
+    last two do, where that is more; not below the distance from values that are given.
     """
     if not differences:
         return math.inf
@@ -117,27 +121,49 @@ def _error(differences: Sequence[float], solution: Solution) -> float:
 
 def _difference(coarse: Solution, fine: Solution) -> float:
     """Between the fields, relative l2 at random points, or between unknown parameters if more."""
-    points = uniform(fine.model.domain, NUM_COMPARED, seed=2).coordinates
-    values = [evaluate_solution(each.model, each.ansatz, points) for each in (coarse, fine)]
+    before, now = _values(coarse), _values(fine)
     moves = [
         abs(value - coarse.parameters[name]) / max(abs(value), 1e-300)
         for name, value in fine.parameters.items()
     ]
-    return max(relative_l2(*values), *moves, 0.0)
+    return max(_size(now - before) / max(_size(now), 1e-300), *moves, 0.0)
 
 
 def _misfit(solution: Solution) -> float:
-    """The largest distance of the solution from given data, relative to them."""
+    """The largest distance from values that are given, relative to the field.
+
+    Data may be noisy, and a spike in an initial state between the points of all resolutions.
+    """
     problem = solution.problem
     assert problem is not None
     misfits = [0.0]
+    for condition, points, values in _given(problem):
+        field = problem.field_number(condition)
+        found = evaluate_solution(solution.model, solution.ansatz, points)[:, field]
+        missed = _size(found - evaluate(values, problem, points))
+        misfits.append(missed / max(_size(_values(solution)[:, field]), 1e-300))
+    return max(misfits)
+
+
+def _given(problem: Problem) -> Iterator[tuple[Condition, np.ndarray, Any]]:
+    """Conditions that give the values of a field, points and the values."""
     for condition in problem.conditions:
         if isinstance(condition, Data):
-            points = np.asarray(condition.points, float)
-            found = evaluate_solution(solution.model, solution.ansatz, points)
-            true = evaluate(condition.values, problem, points)
-            misfits.append(relative_l2(found[:, problem.field_number(condition)], true))
-    return max(misfits)
+            yield condition, np.asarray(condition.points, float), condition.values
+        elif isinstance(condition, Dirichlet):
+            yield condition, face_points(condition.faces, 1, on_faces=FRESH)[0], condition.value
+        elif isinstance(condition, Initial) and condition.order == 0:
+            faces = problem.domain.initial
+            yield condition, face_points(faces, 1, on_faces=FRESH)[0], condition.value
+
+
+def _values(solution: Solution) -> Float[np.ndarray, "points fields"]:
+    points = uniform(solution.model.domain, NUM_COMPARED, seed=2).coordinates
+    return evaluate_solution(solution.model, solution.ansatz, points)
+
+
+def _size(values: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(values**2)))
 
 
 def _or_inf(value: float) -> float:
