@@ -24,8 +24,7 @@ from pann.pde.evaluation import evaluate_solution
 from pann.pde.placing import OnFaces, evaluate, face_points
 from pann.pde.problem import Problem
 from pann.pde.windows.march import UNSOLVED
-from pann.pde.windows.resolution import finer_axes, first_axes
-from pann.pde.windows.space_axis import SpaceAxis
+from pann.pde.windows.resolution import are_used_up, finer_axes, first_axes
 from pann.points import uniform
 from pann.solution import Solution, progress_of, trial_figures
 from pann.solving.inverse import SMALL, is_inverse, solve_inverse
@@ -199,13 +198,15 @@ def _marches(setup: Setup, tolerance: float, begin: float) -> Generator[Solution
 
     Those that do not reach the end, or do not solve the equation, are left out, and end it.
     """
-    axes: tuple[SpaceAxis, ...] | None = None
+    local = FIRST_SHARE * tolerance
+    axes = first_axes(setup.problem, None, local)
+    while are_used_up(axes) and local < UNSOLVED:
+        # No frequencies resolve the initial state: leave some for a second resolution.
+        local /= STRICTER
+        axes = first_axes(setup.problem, None, local)
     for number in range(MAX_MARCHES):
-        local = max(FIRST_SHARE * tolerance * STRICTER**number, STRICTEST)
         scoped = dataclasses.replace(setup, checkpoint=setup.checkpoint.within(f"march {number}"))
         plan = window_plan(scoped, tolerance=local, degree=DEGREE + MORE_DEGREES * number)
-        if axes is None:
-            axes = first_axes(setup.problem, None, local)
         try:
             solution, marched = solve_plan(scoped, plan, axes, begin)
         except ArithmeticError:
@@ -213,9 +214,10 @@ def _marches(setup: Setup, tolerance: float, begin: float) -> Generator[Solution
         if not marched.finished or not solution.residual <= UNSOLVED:
             return number > 0
         yield solution
-        axes = finer_axes(marched.windows[-1].axes)
-        if local == STRICTEST or axes is None:
+        axes = marched.windows[-1].axes
+        if local <= STRICTEST or (number and are_used_up(axes)):
             break
+        local, axes = max(local * STRICTER, STRICTEST), finer_axes(axes)
     return True
 
 

@@ -65,7 +65,8 @@ def solve_in_windows(
 
     `modes` is the highest frequency along periodic axes and the degree along others, a number or
     one for each axis by name; by default as many as the tails of the coefficients, relative to the
-    fields, ask for at the tolerance (1e-10 in one dimension of space, 1e-7 in two). `degree` is
+    fields, ask for at the tolerance (1e-10 in one dimension of space, 1e-7 in two). That is not the
+    error's, which `pann.solve(problem, tolerance=...)` estimates. `degree` is
     that in time on each window, 12 by default. `solver` is "dense", "frozen" or "constant" (see
     `pann.pde.windows.preconditioners`), by default chosen by size.
 

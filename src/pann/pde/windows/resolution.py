@@ -74,21 +74,22 @@ def refined(
     )
 
 
-def finer_axes(axes: tuple[SpaceAxis, ...]) -> tuple[SpaceAxis, ...] | None:
-    """More functions along every axis: the next frequency, or higher degrees on the same pieces.
-
-    None where there are more frequencies than any solution is begun with.
-    """
+def finer_axes(axes: tuple[SpaceAxis, ...]) -> tuple[SpaceAxis, ...]:
+    """More functions along every axis: the next frequency, or higher degrees on the same pieces."""
     finer = []
     for axis in axes:
         level = axis.level + MORE_DEGREES
         if axis.is_fourier:
-            if axis.level > MOST_FREQUENCIES.get(len(axes), 8):
-                return None
             above = [each for each in FREQUENCIES if each > axis.level]
             level = above[0] if above else math.ceil(4 / 3 * axis.level)
         finer.append(dataclasses.replace(axis, level=level))
     return tuple(finer)
+
+
+def are_used_up(axes: tuple[SpaceAxis, ...]) -> bool:
+    """Whether there are no more frequencies along one of the axes."""
+    most = MOST_FREQUENCIES.get(len(axes), 8)
+    return any(axis.is_fourier and axis.level >= most for axis in axes)
 
 
 def _coarsest(problem: Problem, modes: Modes) -> tuple[SpaceAxis, ...]:
