@@ -148,6 +148,10 @@ def test_a_file_and_the_command_line_tell_it(tmp_path) -> None:
     loaded = pann.load(out / "solution.pann")
     assert loaded.report.error_estimate == told["error_estimate"] <= 1e-6
     assert loaded.report.met is True
+    planned = CliRunner().invoke(app, [*arguments[:4], "--dry-run"])
+    assert "degree    8, 16, 32, 64, 128, until resolved" in planned.output
+    refused = CliRunner().invoke(app, [*arguments[:4], "--degree", "9", "--dry-run"])
+    assert "tolerance=1e-06 chooses the sizes by itself; leave out degree" in refused.output
 
 
 class Killed(Exception):
@@ -183,6 +187,7 @@ def test_it_goes_on_after_the_last_resolution(problem: Problem, tmp_path) -> Non
         ),
         ({"tolerance": 1e-6, "windows": 4, "width": 8}, "leave out windows, width"),
         ({"tolerance": 1e-6, "recipe": "paper"}, "leave out recipe"),
+        ({"tolerance": 1e-6, "degree": 0, "width": 0, "windows": 0}, "leave out degree, or"),
     ],
 )
 def test_sizes_beside_a_tolerance_are_refused(options, message) -> None:

@@ -60,8 +60,6 @@ PAPER_WIDTH, PAPER_DEPTH = 50, 3
 DEFAULT_ACTIVATIONS, PAPER_ACTIVATIONS = ("tanh", "sin"), ("tanh",)
 PAPER_POINTS, PAPER_SAMPLING, PAPER_CONDITION_POINTS = 4096, "poisson_disk", 400
 PAPER_C = 0.003
-# Options that are no sizes.
-WITH_TOLERANCE = ("activation", "embedding")
 
 
 def solve(
@@ -173,8 +171,7 @@ def solve(
         "precision": None if precision == "float64" else precision,
     }
     if tolerance is not None:
-        sizes = {name: others[name] for name in others if name not in WITH_TOLERANCE}
-        check_tolerance(tolerance, {"degree": degree, "windows": windows or None, **sizes})
+        check_tolerance(tolerance, {"degree": degree, "windows": windows, **others})
     asked_for = [name for name, value in others.items() if value is not None]
     if windows and asked_for:
         raise ValueError(f"windows go without {', '.join(asked_for)}; leave them out")

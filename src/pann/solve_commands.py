@@ -19,6 +19,7 @@ from pann.solution import Solution
 from pann.solve import make_plan, solve
 from pann.solving.folder import FILE_NAME as SOLUTION
 from pann.solving.folder import prepared_folder
+from pann.solving.tolerance import check_tolerance
 from pann.solving.windows import suits_windows
 from pann.training import Progress
 
@@ -29,7 +30,6 @@ PICTURE = "solution.png"
 COPIES_OF_JACOBIAN = 4
 # The options of `solve` that decide the sizes.
 PLANNED = (
-    "tolerance",
     "degree",
     "c",
     "points",
@@ -147,7 +147,9 @@ def trial_lines(reports: list[Report]) -> list[str]:
 def plan_solve(problem: Problem, options: dict[str, Any]) -> Report:
     """Sizes and memory of the largest system that `solve` would make; nothing is solved."""
     by_gradient = options.get("recipe", "default") != "default"
-    sizes = [key for key in options if key in PLANNED and key not in ("seed", "tolerance")]
+    sizes = {key: value for key, value in options.items() if key in PLANNED and key != "seed"}
+    if "tolerance" in options:
+        check_tolerance(options["tolerance"], {"windows": options.get("windows"), **sizes})
     if options.get("windows") or (
         not sizes and not by_gradient and options.get("windows") is None and suits_windows(problem)
     ):

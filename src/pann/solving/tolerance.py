@@ -32,6 +32,8 @@ from pann.solving.second_order import on_basis, solve_second_order
 from pann.solving.setup import Setup
 from pann.solving.windows import DEGREE, solve_plan, window_plan
 
+# Options that go with a tolerance.
+NO_SIZES, LEFT_OUT = ("activation", "network", "embedding"), (("width", 0), ("windows", 0))
 NUM_COMPARED = 20_000
 FRESH = OnFaces("uniform", 5_000, seed=3)
 # Of a march: the first tolerance of its windows relative to that asked for, by how much each next
@@ -47,11 +49,15 @@ WIDER, MAX_NETWORKS = 1.5, 3
 SAFETY, SLOWEST, ROUND_OFF = 2.0, 0.9, 1e-13
 
 
-def check_tolerance(tolerance: float | int, sizes: Mapping[str, object]) -> None:
+def check_tolerance(tolerance: float | int, options: Mapping[str, object]) -> None:
     """Refuse what is no tolerance, and sizes beside one."""
     if not isinstance(tolerance, int | float) or not 0 < tolerance < 1:
         raise ValueError(f"tolerance must be a positive number below 1, got {tolerance!r}")
-    given = [name for name, value in sizes.items() if value is not None]
+    given = [
+        name
+        for name, value in options.items()
+        if value is not None and name not in NO_SIZES and (name, value) not in LEFT_OUT
+    ]
     if given:
         raise ValueError(
             f"tolerance={tolerance:g} chooses the sizes by itself; leave out {', '.join(given)}, "
