@@ -25,6 +25,7 @@ NAMES = {
     "variant_steps": "Adam step of RFF, ModMLP, GradNorm and causal against plain, KdV",
     "paper_time": "how long the paper's tables of equations take at full size, on this device",
     "windows": "evolution problems in windows of time, against the references",
+    "tolerance": "a tolerance instead of sizes, every problem: estimates and true errors",
     "kills": "processes killed at random moments and resumed: is the model the same?",
     "derivatives": "gradient step of losses with derivatives: Taylor mode against nested",
 }

@@ -40,6 +40,10 @@ def solve(
             show_default=False,
         ),
     ],
+    tolerance: Annotated[
+        float | None,
+        typer.Option(help="Relative error to reach; all sizes are raised until it is met."),
+    ] = None,
     degree: Annotated[
         str, typer.Option(help="Of the polynomial: a number, or auto: raised until resolved.")
     ] = "auto",
@@ -124,6 +128,7 @@ def solve(
             degree, width, activation, points, sampling, precision, recipe, constraint
         )
         numbers = {
+            "tolerance": tolerance,
             "depth": depth,
             "network": network,
             "iterations": iterations,

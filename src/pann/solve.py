@@ -49,6 +49,7 @@ from pann.solving.gradient import (
 )
 from pann.solving.second_order import degrees_to_try, solve_second_order
 from pann.solving.setup import CONDITION_WEIGHT, Setup
+from pann.solving.tolerance import check_tolerance, solve_to_tolerance
 from pann.solving.windows import march_windows, suits_windows, windows_or
 from pann.training import GradNorm, Recipe
 from pann.training.stage import Report
@@ -64,6 +65,7 @@ PAPER_C = 0.003
 def solve(
     problem: Problem,
     *,
+    tolerance: float | int | None = None,
     degree: int | None = None,
     c: float | None = None,
     basis: Basis | None = None,
@@ -96,6 +98,10 @@ def solve(
     report: Report = lambda progress: None,
 ) -> Solution:
     """Solve a problem; with no options the degree is raised until the solution is resolved.
+
+    With a `tolerance` instead of sizes these are raised until two resolutions differ by less than
+    half of it, relative in l2, and the residual is below it, too; `report.met` says whether they
+    do, `report.error_estimate` twice their difference. width=0 and windows=0 go with it.
 
     `c` gives the degree by the paper's rule, ceil(c N) + 8; `axes` are those that the polynomial
     sees, all by default. `points` is a number, with a `sampling` by name, or points of your own
@@ -164,6 +170,8 @@ def solve(
         "trials": None if trials == 1 else trials,
         "precision": None if precision == "float64" else precision,
     }
+    if tolerance is not None:
+        check_tolerance(tolerance, {"degree": degree, "windows": windows, **others})
     asked_for = [name for name, value in others.items() if value is not None]
     if windows and asked_for:
         raise ValueError(f"windows go without {', '.join(asked_for)}; leave them out")
@@ -207,7 +215,16 @@ def solve(
         options = dict(trials=trials, iterations=iterations, always_network=width is not None)
         work = functools.partial(solve_second_order, ladder=plan.ladder, **options)
     work = functools.partial(work, architectures=plan.architectures, start_from=start_from)
-    if windows:
+    if tolerance is not None:
+        options = dict(tolerance=tolerance, iterations=iterations)
+        work = functools.partial(
+            solve_to_tolerance,
+            in_windows=windows is None and not asked_for and suits_windows(problem),
+            ladder=plan.ladder,
+            architectures=plan.architectures,
+            **options,
+        )
+    elif windows:
         work = functools.partial(march_windows, windows=windows, degree=degree)
     elif windows is None and degree is None and width is None and not asked_for:
         work = functools.partial(windows_or, work) if suits_windows(problem) else work
