@@ -39,6 +39,8 @@ PLANNED = (
     "depth",
     "activation",
     "network",
+    "embedding",
+    "axes",
     "precision",
     "seed",
 )
