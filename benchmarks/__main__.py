@@ -23,6 +23,7 @@ NAMES = {
     "inverse": "both coefficients of the KdV equation from noisy data",
     "equation_steps": "Adam step on an equation, the PANN against the PINN",
     "variant_steps": "Adam step of RFF, ModMLP, GradNorm and causal against plain, KdV",
+    "together": "Adam step on an equation, cases as one program against one by one",
     "windows": "evolution problems in windows of time, against the references",
     "kills": "processes killed at random moments and resumed: is the model the same?",
     "derivatives": "gradient step of losses with derivatives: Taylor mode against nested",

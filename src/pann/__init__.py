@@ -14,6 +14,7 @@ from pann.regression import Fit, fit, relative_l2
 from pann.solution import Solution
 from pann.solve import solve
 from pann.solving.windows import solve_in_windows
+from pann.together import solve_together
 from pann.training import (
     LBFGS,
     Adam,
@@ -89,5 +90,6 @@ __all__ = [
     "relative_l2",
     "solve",
     "solve_in_windows",
+    "solve_together",
     "targets",
 ]

@@ -1,5 +1,6 @@
 """The commands for the paper: `pann paper list | run | status | table | figure`."""
 
+import dataclasses
 import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
@@ -65,6 +66,10 @@ def run(
     trials: Trials = None,
     only: Only = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    batch: Annotated[
+        int | None,
+        typer.Option(min=1, help="Rows that run as one, at most (default: as memory allows)."),
+    ] = None,
     shard: Annotated[str, typer.Option(help="3/16: the third of 16 equal parts.")] = "1/1",
     retry: Annotated[bool, typer.Option("--retry", help="Try again what failed.")] = False,
     store: Folder = DEFAULT_STORE,
@@ -99,6 +104,7 @@ def run(
                 experiment.work,
                 kept,
                 workers=workers,
+                together=_together(experiment, batch),
                 shard=part,
                 retry=retry,
                 report=told,
@@ -180,6 +186,13 @@ def figure(
         write_picture(draw(experiment, Store(store), size), path)
         report = {"name": experiment.name, "size": size, "picture": str(path)}
         show_report(report, [f"wrote {path}"], as_json=as_json)
+
+
+def _together(experiment: Any, batch: int | None) -> Any:
+    """How the rows of an experiment run as one, so many of them if a number is given."""
+    if experiment.together is None or batch is None:
+        return experiment.together
+    return dataclasses.replace(experiment.together, at_most=batch, room=None)
 
 
 def _chosen(

@@ -16,6 +16,7 @@ from pann.solving.configuration import configuration
 from pann.solving.folder import all_in_folder, prepared_folder
 from pann.solving.gradient import Case, training_options
 from pann.solving.group import check_shared, solve_group
+from pann.solving.memory import case_bytes, device_memory
 from pann.training.stage import Report
 
 TRAINING = (
@@ -51,7 +52,7 @@ def solve_together(
         raise ValueError("there are no cases to solve; give options for each, [{'seed': 0}, ...]")
     if out is None and resume:
         raise ValueError("resume=True goes on with the work in a folder; name it by out")
-    made = [_case(problem, {**shared, **case}) for case in cases]
+    made = [make_case(problem, **{**shared, **case}) for case in cases]
     check_shared(made)
     folder = None if out is None else prepared_folder(pathlib.Path(out))
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
@@ -70,7 +71,7 @@ def solve_together(
         )
 
 
-def _case(problem: Problem, options: Mapping[str, Any]) -> Case:
+def make_case(problem: Problem, **options: Any) -> Case:
     """A case from options of `solve`."""
     if options.get("recipe") == "default":
         raise ValueError("cases are trained together by gradients; give recipe='paper', or stages")
@@ -80,6 +81,11 @@ def _case(problem: Problem, options: Mapping[str, Any]) -> Case:
     training = training_options(**{name: options[name] for name in TRAINING if name in options})
     architecture = plan.architectures[0]
     return Case(plan.setup, plan.ladder[0], architecture, start_from=start_from, **training)
+
+
+def num_cases_that_fit(problem: Problem, **options: Any) -> int:
+    """For how many cases with these options the device has room, at least one."""
+    return max(1, int(device_memory() // case_bytes(make_case(problem, **options))))
 
 
 def _told(cases: Sequence[Case]) -> dict[str, str]:

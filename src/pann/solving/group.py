@@ -16,8 +16,9 @@ import numpy as np
 
 from pann.checkpoints import Checkpoint
 from pann.loss import TrainingRows
+from pann.model import Parameters
 from pann.solution import Solution
-from pann.solving.gradient import Case, best_solution, prepare
+from pann.solving.gradient import Case, Prepared, best_solution, prepare
 from pann.training import Outcome, Task, run_recipe
 from pann.training.stage import Report
 
@@ -50,8 +51,8 @@ def solve_group(
         for case in cases
     ]
     prepared = [prepare(case) for case in own]
-    task = _one_task([each.task for each in prepared])
-    starts = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *(p.starts for p in prepared))
+    task = one_task([each.task for each in prepared])
+    starts = start_together(prepared)
     # The rows of each case are in the task now; a second copy would be half of the memory.
     prepared = [dataclasses.replace(each, task=task) for each in prepared]
     trained, outcomes = run_recipe(cases[0].recipe, task, starts)
@@ -65,7 +66,14 @@ def solve_group(
     ]
 
 
-def _one_task(tasks: Sequence[Task]) -> Task:
+def start_together(prepared: Sequence[Prepared]) -> Parameters:
+    """The trials of all cases before training, those of the first case first."""
+    return jax.tree.map(
+        lambda *leaves: jnp.concatenate(leaves), *(each.starts for each in prepared)
+    )
+
+
+def one_task(tasks: Sequence[Task]) -> Task:
     """One task for all, whose rows have a leading axis; loss, factors of K and watch are shared."""
     first = tasks[0]
     held_out = [task.held_out for task in tasks if task.held_out is not None]
