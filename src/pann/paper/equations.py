@@ -134,9 +134,9 @@ def run(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
     if configuration["mode"] == "default":
         make = PROBLEMS[configuration["problem"]]
         options = {key: configuration[key] for key in ("degree", "width") if key in configuration}
-        return Result(figures_of(solve(make(), out=scratch, resume=True, **options)))
+        return result_of(solve(make(), out=scratch, resume=True, **options))
     problem = problem_of(configuration)
-    return Result(figures_of(faithful_solution(problem, configuration, scratch)))
+    return result_of(faithful_solution(problem, configuration, scratch))
 
 
 def alike(row: Row) -> str | None:
@@ -161,7 +161,7 @@ def run_together(
         out=scratch,
         resume=True,
     )
-    return [Result(figures_of(solution)) for solution in solutions]
+    return [result_of(solution) for solution in solutions]
 
 
 def problem_of(configuration: Mapping[str, Any]) -> Problem:
@@ -255,6 +255,11 @@ def recipe(adam_steps: int, lbfgs_iterations: int, *, signed: bool = False) -> R
 def _divisor(adam_steps: int) -> int:
     """How often to record: a divisor of the 1,000 steps after which GradNorm looks."""
     return next(each for each in (500, 250, 100, 50, 10, 1) if each <= max(1, adam_steps // 4))
+
+
+def result_of(solution: Solution) -> Result:
+    """What is kept of a solution."""
+    return Result(figures_of(solution))
 
 
 def figures_of(solution: Solution) -> dict[str, Any]:

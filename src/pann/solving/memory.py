@@ -13,6 +13,8 @@ SHARE = 0.6
 # Arrays of the size of a layer's derivatives that a step holds, backward pass included. XLA says of
 # its programs that they take a third of that to all of it.
 COPIES = 4.0
+# Bytes of a machine that does not say how many it has.
+UNTOLD = 8e9
 
 
 def case_bytes(case: Case) -> float:
@@ -30,5 +32,11 @@ def case_bytes(case: Case) -> float:
 def device_memory() -> float:
     """Bytes that training may use: of the device, or of the machine where that is the device."""
     stats = jax.devices()[0].memory_stats() or {}
-    total = stats.get("bytes_limit") or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return SHARE * total
+    return SHARE * (stats.get("bytes_limit") or _machine_memory())
+
+
+def _machine_memory() -> float:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return UNTOLD
