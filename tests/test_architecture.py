@@ -37,6 +37,7 @@ LAYERS = (
     "solution",
     "solving",
     "solve",
+    "together",
     "reference",
     "problems",
     "scaling",
