@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pann.paper import equations
-from pann.paper.comparison import but_trials, finished_records
+from pann.paper.cells import but_trials, finished_records
 from pann.paper.drawings import bars, histories, lines, maps
 from pann.paper.drawings.finished import Finished
 from pann.paper.experiments import Experiment
