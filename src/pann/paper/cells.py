@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pann.paper import published
@@ -54,6 +54,8 @@ ORDER = (
     "num_points",
     "constraint_weight",
 )
+# A printed cell that has one of these is no cell without it.
+SAID_BY_BOTH = ("c", "width", "activation", "part")
 # What a cell is of.
 ERROR, TERMS, PERCENT, OF_A_STEP = "error", "terms", "percent", "of a step"
 
@@ -118,13 +120,15 @@ class Cell:
 
 
 def cells_of(experiment: Experiment, store: Store, size: str = "full") -> list[Cell]:
-    """What the store has of an experiment at that size, beside what the paper printed.
+    """What the store has of an experiment at that size, beside what the paper printed."""
+    return make_cells(experiment, finished_records(experiment, store, size), size)
 
-    Of a cell that was run with several numbers of trials the most count.
-    """
+
+def make_cells(experiment: Experiment, records: Sequence[Record], size: str) -> list[Cell]:
+    """The cells of these runs of that size; where a cell was run repeatedly, the last counts."""
     found: dict[tuple[tuple[str, Any], ...], dict[str, Measured]] = {}
     quantities: dict[tuple[tuple[str, Any], ...], str] = {}
-    for record in finished_records(experiment, store, size):
+    for record in records:
         for quantity, part, values in _quantities(record):
             key = _cell(record, part)
             quantities[key] = quantity
@@ -156,22 +160,28 @@ def setting_names(cells: Sequence[Cell]) -> list[str]:
     return sorted(used, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
 
 
-def finished_records(experiment: Experiment, store: Store, size: str) -> list[dict[str, Any]]:
+def finished_records(experiment: Experiment, store: Store, size: str) -> list[Record]:
     """What the store has of an experiment at that size, the most trials last."""
-    wanted = {
-        but_trials(row.configuration) for mode in MODES for row in experiment.rows(size, mode, None)
-    }
-    records = [
-        each
-        for each in store.records(experiment.name)
-        if each["status"] == "done" and but_trials(each["configuration"]) in wanted
-    ]
+    records = of_size(experiment, store.records(experiment.name), size)
     if not records:
         raise ValueError(
             f"the store has no finished row of '{experiment.name}' at size {size}; run it first: "
             f"pann paper run {experiment.name} --size {size}"
         )
-    return sorted(records, key=lambda each: each["configuration"].get("trials", 1))
+    return records
+
+
+def of_size(experiment: Experiment, records: Iterable[Record], size: str) -> list[Record]:
+    """Those of an experiment's records that are done and of that size, the most trials last."""
+    wanted = {
+        but_trials(row.configuration) for mode in MODES for row in experiment.rows(size, mode, None)
+    }
+    done = [
+        each
+        for each in records
+        if each["status"] == "done" and but_trials(each["configuration"]) in wanted
+    ]
+    return sorted(done, key=lambda each: each["configuration"].get("trials", 1))
 
 
 def but_trials(configuration: Mapping[str, Any]) -> str:
@@ -214,9 +224,10 @@ def _quantities(record: Record) -> Iterator[tuple[str, dict[str, str], Numbers]]
 
 
 def _cell(record: Record, part: Mapping[str, str]) -> tuple[tuple[str, Any], ...]:
-    cell = {name: value for name, value in record["configuration"].items() if name not in HOW}
-    if record["configuration"]["mode"] == "default":
-        # The size of the default network is not the cell's.
+    told = record["configuration"]
+    cell = {name: value for name, value in told.items() if name not in HOW}
+    if told["mode"] == "default" or "problem" not in told:
+        # The size of the network is the mode's, or that of all of the paper's regressions.
         cell = {name: value for name, value in cell.items() if name not in ("width", "depth")}
     return tuple({**cell, **part}.items())
 
@@ -226,7 +237,7 @@ def _find(printed: Sequence[Record], cell: Mapping[str, Any]) -> Record | None:
     for record in printed:
         shared = [name for name in cell if name in record]
         if shared and all(_same(record[name], cell[name]) for name in shared):
-            empty = [n for n in ("c", "width", "activation") if n in record and n not in cell]
+            empty = [n for n in SAID_BY_BOTH if n in record and n not in cell]
             if all(published.is_missing(record[name]) for name in empty):
                 return record
     return None
