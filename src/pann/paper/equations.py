@@ -13,6 +13,7 @@ from pann import baselines
 from pann.network import RandomFourier
 from pann.paper import published
 from pann.paper.degrees import degree_of
+from pann.paper.kept import fields_of
 from pann.pde import Problem
 from pann.problems import PROBLEMS
 from pann.runs import Result, Row
@@ -129,10 +130,12 @@ def run(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
     make = PROBLEMS[configuration["problem"]]
     if configuration["mode"] == "default":
         options = {key: configuration[key] for key in ("degree", "width") if key in configuration}
-        return Result(figures_of(solve(make(), out=scratch, resume=True, **options)))
-    evolves = configuration["problem"] in SPACE
-    problem = make(faithful=True) if evolves else make()
-    return Result(figures_of(faithful_solution(problem, configuration, scratch)))
+        solution = solve(make(), out=scratch, resume=True, **options)
+    else:
+        evolves = configuration["problem"] in SPACE
+        problem = make(faithful=True) if evolves else make()
+        solution = faithful_solution(problem, configuration, scratch)
+    return Result(figures_of(solution), fields_of(solution))
 
 
 def faithful_solution(
