@@ -15,28 +15,42 @@ from pann.runs import Row, Store
 GRID = 48
 
 
-def made_up_store(folder: pathlib.Path, experiments: tuple[Experiment, ...] = EXPERIMENTS) -> Store:
-    """A record for every row of the full size, some failed, written without running anything."""
+def made_up_store(
+    folder: pathlib.Path,
+    experiments: tuple[Experiment, ...] = EXPERIMENTS,
+    most: int | None = None,
+) -> Store:
+    """A record for every row of the full size, some failed, written without running anything.
+
+    Of an experiment that has more than `most` rows in a mode, so many from all over its table.
+    """
     store = Store(folder)
     for experiment in experiments:
         printed = [float(cell["mean"]) for cell in printed_cells(experiment)]
         typical = float(np.nanmedian(printed)) if printed else 0.1
         for mode in MODES:
-            for row in experiment.rows("full", mode, None):
+            rows = experiment.rows("full", mode, None)
+            step = 1 if most is None else max(1, len(rows) // most)
+            for row in rows[::step]:
                 add_record(store, row, typical * (1e-3 if mode == "default" else 1.0))
     return store
 
 
-def add_record(store: Store, row: Row, typical: float) -> None:
+def add_record(
+    store: Store, row: Row, typical: float, figures: dict[str, Any] | None = None
+) -> None:
+    """Record a row with these figures, or some about as large as is typical."""
     rng = np.random.default_rng(zlib.crc32(row.identity.encode()))
-    failed = rng.uniform() < 0.01 and row.experiment not in ("frequency", "landscape")
+    may_fail = figures is None and row.experiment not in ("frequency", "landscape")
+    failed = bool(may_fail and rng.uniform() < 0.02)
     arrays = {} if failed else arrays_of(row, rng)
+    made_up = figures or figures_of(row, typical * 10 ** rng.normal(0, 0.5), rng)
     record: dict[str, Any] = {
         "identity": row.identity,
         "experiment": row.experiment,
         "status": "failed" if failed else "done",
         "configuration": dict(row.configuration),
-        "figures": {} if failed else figures_of(row, typical * 10 ** rng.normal(0, 0.5), rng),
+        "figures": {} if failed else made_up,
         "arrays": sorted(arrays),
         "seconds": float(rng.uniform(1, 400)),
         "started": "2026-01-02T03:04:05.000000+00:00",

@@ -60,6 +60,7 @@ LAYERS = (
     "solve_commands",
     "demo",
     "paper",
+    "report_page",
     "terminal",
     "equation_cli",
     "paper_cli",

@@ -77,8 +77,8 @@ def history_of(fitted: Fit) -> dict[str, list[float | None]]:
         for name in dict.fromkeys(names):
             values = history.get(name)
             curves[name] += [None] * len(steps) if values is None else values[trial].tolist()
-    last = len(curves["step"]) - 1
-    chosen = np.unique(np.linspace(0, last, NUM_RECORDS).astype(int)) if last >= 0 else []
+    length = len(curves["step"])
+    chosen = np.unique(np.linspace(0, length - 1, min(length, NUM_RECORDS)).astype(int))
     return {name: [curve[k] for k in chosen] for name, curve in curves.items()}
 
 

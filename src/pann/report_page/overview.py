@@ -91,7 +91,7 @@ def best_default(part: "Part") -> list[tuple[str, float, str]]:
             for cell in cells
             if (each := cell.default) is not None and each.mean is not None
         }
-        theirs = printed.get(group) or (list(printed.values())[0] if len(printed) == 1 else [])
+        theirs = printed.get(group) or (next(iter(printed.values())) if len(printed) == 1 else [])
         if ours and theirs:
             least = min(ours)
             found.append((group, least / min(theirs), ours[least]))
@@ -99,7 +99,7 @@ def best_default(part: "Part") -> list[tuple[str, float, str]]:
 
 
 def _group(settings: Mapping[str, Any]) -> str:
-    told = [("α = ", settings.get("alpha")), ("d = ", settings.get("dimension"))]
+    told = [("alpha = ", settings.get("alpha")), ("d = ", settings.get("dimension"))]
     words = [f"{name}{value:g}" for name, value in told if isinstance(value, int | float)]
     field = settings.get("field")
     return " ".join([*words, *([str(field)] if field else [])])

@@ -1,11 +1,9 @@
 """The page of the paper: how far our runs are from it, table by table, and every run behind."""
 
-import csv
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping, Sequence
-from importlib import resources
+from collections.abc import Sequence
 from typing import Any
 
 from pann.paper.cells import (
@@ -21,8 +19,10 @@ from pann.paper.experiments import EXPERIMENTS, MODES, SIZES, Experiment
 from pann.paper.figures import last_of_cells
 from pann.paper.published import EXHIBITS
 from pann.report_page import overview, surroundings
-from pann.report_page.page import Block, Column, Folded, Note, Page, Section, Table, Value
-from pann.report_page.paper_plots import OF_ARRAYS, draw
+from pann.report_page.deviations import deviation_section, deviations_of
+from pann.report_page.page import Block, Column, Folded, Page, Section, Table, Value
+from pann.report_page.paper_maps import OF_ARRAYS
+from pann.report_page.paper_plots import draw
 from pann.report_page.run_details import make_details
 from pann.report_page.texts import counted, duration, name_of, shown
 from pann.report_page.verdicts import (
@@ -90,7 +90,7 @@ def paper_page(store: Store) -> Page:
     sections = (
         overview.section(parts, missing),
         *(_section(part) for part in parts),
-        _deviations(),
+        deviation_section(),
         surroundings.section(own),
         *surroundings.failures(own),
     )
@@ -128,7 +128,7 @@ def _section(part: Part) -> Section:
     doubts = _doubts(part)
     if doubts:
         blocks.append(Folded(f"Doubtful published figures ({len(doubts)})", doubts))
-    apart = _own_deviations(part.experiment.name)
+    apart = deviations_of(part.experiment.name)
     if apart:
         blocks.append(Folded(f"Where the paper was read otherwise ({len(apart)})", apart))
     group = GROUPS.get(part.experiment.name, "Regression")
@@ -176,9 +176,15 @@ def _table(part: Part) -> Table:
     columns += [
         (number("published"), published_value),
         (number("faithful"), lambda cell: measured_value(cell.faithful)),
-        (number("ratio", note="faithful over published"), lambda cell: value_of(judge(cell, cell.faithful))),
+        (
+            number("ratio", note="faithful over published"),
+            lambda cell: value_of(judge(cell, cell.faithful)),
+        ),
         (number("default"), lambda cell: measured_value(cell.default)),
-        (number("ratio", note="default over published"), lambda cell: value_of(judge(cell, cell.default))),
+        (
+            number("ratio", note="default over published"),
+            lambda cell: value_of(judge(cell, cell.default)),
+        ),
         (number("s published"), lambda cell: _seconds(cell.published_seconds)),
         (number("s faithful"), lambda cell: _seconds(cell.faithful and cell.faithful.seconds)),
         (number("s default"), lambda cell: _seconds(cell.default and cell.default.seconds)),
@@ -192,8 +198,10 @@ def _table(part: Part) -> Table:
 
 def _order(cell: Cell, names: Sequence[str]) -> tuple:
     told = [cell.settings.get(name) for name in names]
-    return tuple((0, each, "") if _is_number(each) and each is not None else (1, 0, str(each or ""))
-                 for each in told)
+    return tuple(
+        (0, each, "") if _is_number(each) and each is not None else (1, 0, str(each or ""))
+        for each in told
+    )
 
 
 def _setting(name: str, cell: Cell) -> Value:
@@ -205,11 +213,11 @@ def _setting(name: str, cell: Cell) -> Value:
 
 
 def _network(cell: Cell) -> Value:
-    """Layers and their width in one column: 3×100."""
+    """Layers and their width in one column: 3x100."""
     width, depth = (cell.settings.get(name) for name in ("width", "depth"))
     if width is None or depth is None:
         return Value("", 0)
-    return Value(f"{depth}×{width}", width * depth)
+    return Value(f"{depth}x{width}", width * depth)
 
 
 def _is_number(value: Any) -> bool:
@@ -228,53 +236,3 @@ def _doubts(part: Part) -> tuple[str, ...]:
             told = ", ".join(shown(v) for v in cell.settings.values())
             reasons.setdefault(cell.doubt, []).append(told)
     return tuple(f"{reason}: {'; '.join(cells)}" for reason, cells in reasons.items())
-
-
-# ---- Deviations ----
-
-
-@functools.cache
-def deviations() -> tuple[Mapping[str, str], ...]:
-    """Where the paper is silent or contradicts itself: what it says, what is done here, and why.
-
-    `experiments` names those concerned, none of them if all are.
-    """
-    path = resources.files("pann.paper").joinpath("deviations.csv")
-    with path.open(encoding="utf-8", newline="") as file:
-        return tuple(csv.DictReader(file))
-
-
-def _own_deviations(name: str) -> tuple[str, ...]:
-    return tuple(
-        f"{each['about']}. Paper: {each['paper']}. Here: {each['here']}. Why: {each['why']}."
-        for each in deviations()
-        if name in each["experiments"].split()
-    )
-
-
-def _deviations() -> Section:
-    lines = tuple(
-        (
-            Value(each["about"]),
-            Value(each["paper"]),
-            Value(each["here"]),
-            Value(each["why"]),
-        )
-        for each in deviations()
-    )
-    titles = ("about", "the paper", "here, in the faithful mode", "why")
-    columns = tuple(Column(title, is_wide=title != "about") for title in titles)
-    return Section(
-        "deviations",
-        "Deviations from the paper",
-        "Where the paper is silent, or says two things, the faithful mode had to choose.",
-        (Table("Each is an ordinary option.", columns, lines), _defaults()),
-        group="About",
-    )
-
-
-def _defaults() -> Note:
-    return Note(
-        "By default pann does something else altogether: whatever is linear is solved for, in "
-        "float64, and the network is trained by Levenberg-Marquardt; the default columns are that."
-    )

@@ -1,14 +1,15 @@
 """The paper's figures as plots, from the same figures of the runs that the drawings show."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from pann.paper import equations, published
-from pann.paper.drawings import bars, histories, lines, maps
+from pann.paper.drawings import bars, histories, lines
 from pann.paper.drawings.finished import Finished, unique
-from pann.report_page.page import Key, Panels, Plot
+from pann.report_page import paper_maps
+from pann.report_page.page import Key, Panels
 from pann.report_page.plots import (
     BLUE,
     COLORS,
@@ -23,15 +24,12 @@ from pann.report_page.plots import (
     Axis,
     Line,
     bar_plot,
-    coarser,
     line_plot,
-    map_plot,
     sideways_bars,
 )
-from pann.report_page.texts import number, shown
+from pann.report_page.texts import shown
 
 Runs = Sequence[Finished]
-Arrays = Mapping[str, np.ndarray]
 METHODS = {
     "PANN": (BLUE, "circle"),
     "DNN": (VERMILION, "square"),
@@ -49,7 +47,6 @@ KINDS = {
 }
 MODES = ("faithful", "default")
 ERROR = "relative l2 error"
-MAP_PLACES = 64
 
 
 def draw(name: str, runs: Runs, size: str) -> list[Panels]:
@@ -118,11 +115,14 @@ def _basis_sizes(runs: Runs, size: str) -> list[Panels]:
             for run in runs
             if run.told("index_set") == kind
         )
-        drawn.append(Line(shown(kind), *zip(*own, strict=True), color, "solid", symbol))
+        at, terms = zip(*own, strict=True)
+        drawn.append(Line(shown(kind), at, terms, color, "solid", symbol))
         of_kind = printed[printed["index_set"] == kind]
-        at, terms = (of_kind[name].astype(float) for name in ("dimension", "num_terms"))
-        label = f"{shown(kind)}, published"
-        drawn.append(Line(label, at, terms, color, "dot", "circle-open", is_joined=False))
+        printed_at, printed_terms = (
+            of_kind[name].astype(float) for name in ("dimension", "num_terms")
+        )
+        label, look = f"{shown(kind)}, published", {"color": color, "symbol": "circle-open"}
+        drawn.append(Line(label, printed_at, printed_terms, is_joined=False, **look))
         keys.append(Key(shown(kind), color, "solid", symbol))
     ticks = unique([run.told("dimension") for run in runs])
     plot = line_plot(
@@ -170,7 +170,9 @@ def _equation(runs: Runs, size: str) -> list[Panels]:
         plots.append(bar_plot(title, heights, SOURCES, Axis(is_log=True), 360))
     present = {kind for each in cells.heights.values() for _, kind in each}
     present |= {"default"} if cells.default else set()
-    keys = tuple(Key(kind, color, is_bar=True) for kind, color in SOURCES.items() if kind in present)
+    keys = tuple(
+        Key(kind, color, is_bar=True) for kind, color in SOURCES.items() if kind in present
+    )
     return [Panels("Errors of the paper's bars", tuple(plots), keys)] if plots else []
 
 
@@ -209,116 +211,19 @@ def _equal_cost(runs: Runs, size: str) -> list[Panels]:
         plots.append(line_plot(title, drawn, Axis("step"), Axis(is_log=True)))
     seconds = {label: run.seconds for label, run in zip(labels, own, strict=True)}
     plots.append(sideways_bars("seconds", seconds, COLORS[: len(own)], Axis()))
-    keys = tuple(
-        Key(label, COLORS[k], DASHES[k % 4], SYMBOLS[k]) for k, label in enumerate(labels)
-    )
+    keys = tuple(Key(label, COLORS[k], DASHES[k % 4], SYMBOLS[k]) for k, label in enumerate(labels))
     return [Panels("Losses and error during training", tuple(plots), keys)]
-
-
-# ---- Maps ----
-
-
-def _frequency(runs: Runs, size: str) -> list[Panels]:
-    found = []
-    for run in sorted(runs, key=lambda run: run.mode, reverse=True):
-        error = run.error()
-        told = "" if error is None else f", {ERROR} {number(error)}"
-        found += halves(run.arrays(), f"{run.mode}{told}")
-    return found
-
-
-def halves(arrays: Arrays, what: str = "the run") -> list[Panels]:
-    """Prediction and halves in space and in frequency."""
-    keys = (
-        Key("network", VERMILION, "solid", "square"),
-        Key("polynomial", BLUE, "solid", "circle"),
-    )
-    return [
-        Panels(f"In space: {what}", tuple(_in_space(arrays))),
-        Panels(f"In frequency: {what}", tuple(_in_frequency(arrays)), keys),
-    ]
-
-
-def _fields(arrays: Arrays) -> dict[str, np.ndarray]:
-    return {
-        "reference": arrays["truth"],
-        "prediction": arrays["network"] + arrays["polynomial"],
-        "polynomial half": arrays["polynomial"],
-        "network half": arrays["network"],
-    }
-
-
-def _in_space(arrays: Arrays) -> list[Plot]:
-    fields = _fields(arrays)
-    limit = float(np.max(np.abs(arrays["truth"])))
-    axes = (Axis("x1"), Axis("x2"))
-    at = np.linspace(-1, 1, len(arrays["truth"]), endpoint=False)
-    ticks = (coarser(at, MAP_PLACES), coarser(at, MAP_PLACES))
-    plots = []
-    for name, values in fields.items():
-        own = limit if name in ("reference", "prediction") else None
-        plots.append(map_plot(name, coarser(values, MAP_PLACES), axes, ticks, limit=own, is_square=True))
-    error = coarser(np.abs(fields["prediction"] - arrays["truth"]), MAP_PLACES)
-    plots.append(map_plot("|error|", error, axes, ticks, scale="error", is_square=True))
-    return plots
-
-
-def _in_frequency(arrays: Arrays) -> list[Plot]:
-    modes = np.arange(-maps.MODES, maps.MODES + 1)
-    axes = (Axis("k1"), Axis("k2"))
-    plots = []
-    for name, values in _fields(arrays).items():
-        spectrum = maps.spectrum(values)
-        middle = len(spectrum) // 2
-        low, high = middle - maps.MODES, middle + maps.MODES + 1
-        shown_part = spectrum[low:high, low:high]
-        title = f"|FFT| of the {name}"
-        plots.append(map_plot(title, shown_part, axes, (modes, modes), scale="log", is_square=True))
-    shares = arrays["energies"] / np.sum(arrays["energies"], axis=0, keepdims=True)
-    degrees = np.arange(len(shares))
-    shares = np.where(shares > maps.TINY, shares, np.nan)
-    drawn = [
-        Line("network", degrees, shares[:, 0], VERMILION, "solid", "square"),
-        Line("polynomial", degrees, shares[:, 1], BLUE, "solid", "circle"),
-    ]
-    title = "share of the Legendre energy"
-    plots.append(line_plot(title, drawn, Axis("total degree"), Axis(is_log=True), 300))
-    return plots
-
-
-def _landscape(runs: Runs, size: str) -> list[Panels]:
-    ordered = sorted(runs, key=lambda run: run.told("model"))
-    return [_losses([(f"{run.told('model')}: ", run.arrays()) for run in ordered])]
-
-
-def _losses(found: Sequence[tuple[str, Arrays]]) -> Panels:
-    plots = []
-    for name, arrays in found:
-        first, second = (number(float(each)) for each in arrays["eigenvalues"])
-        ticks = (arrays["alphas"], arrays["alphas"])
-        axes = (Axis("alpha"), Axis("beta"))
-        title = f"{name}eigenvalues {first}, {second}"
-        plots.append(
-            map_plot(title, arrays["loss"], axes, ticks, scale="log", is_square=True)
-        )
-    note = "In the plane of the two leading eigenvectors of its Hessian; training ended at 0, 0."
-    return Panels("The training loss", tuple(plots), note=note)
 
 
 FIGURES: dict[str, Callable[[Runs, str], list[Panels]]] = {
     "basis_sizes": _basis_sizes,
     "tables": _step_cost,
-    "landscape": _landscape,
+    "landscape": paper_maps.landscape,
     "reproduction": _by_points,
     "constraints": _constraints,
     "non_smooth": _by_points,
-    "frequency": _frequency,
+    "frequency": paper_maps.frequency,
     "high_dimensional": _by_dimension,
     **dict.fromkeys(equations.NAMES, _equation),
     "equal_cost": _equal_cost,
-}
-# What draws the arrays of a single run.
-OF_ARRAYS: dict[str, Callable[[Arrays], list[Panels]]] = {
-    "frequency": halves,
-    "landscape": lambda arrays: [_losses([("", arrays)])],
 }

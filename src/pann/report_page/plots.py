@@ -139,7 +139,8 @@ def map_plot(
     """Values whose first axis goes to the right, as colors.
 
     The scale of a `field` is symmetric about zero where it changes its sign, an `error` begins at
-    zero, and a `log` one spans a few decades at most. In a square map both axes have one unit.
+    zero, and a `log` one spans a few decades at most. In a square map both axes have one unit, if
+    they are about as long as each other.
     """
     shown = np.asarray(values, float).T
     hover = "%{z:.4~g}"
@@ -160,7 +161,9 @@ def map_plot(
         "zsmooth": "best",
         **_colors(shown, scale, limit),
     }
-    across: dict[str, Any] = {"scaleanchor": "x", "constrain": "domain"} if is_square else {}
+    spans = [float(np.ptp(np.asarray(each, float))) for each in ticks]
+    is_even = is_square and 0 < max(spans) <= 3 * min(spans)
+    across: dict[str, Any] = {"scaleanchor": "x", "constrain": "domain"} if is_even else {}
     layout = {
         "xaxis": {**_axis(axes[0]), "constrain": "domain", "constraintoward": "right"},
         "yaxis": {**_axis(axes[1]), **across},
@@ -263,7 +266,10 @@ def packed(values: np.ndarray) -> dict[str, Any]:
     """Numbers as Plotly reads them from bytes, in float32: more digits than a screen shows."""
     with np.errstate(over="ignore"):
         content = np.ascontiguousarray(values, "<f4")
-    told: dict[str, Any] = {"dtype": "f4", "bdata": base64.b64encode(content).decode("ascii")}
+    told: dict[str, Any] = {
+        "dtype": "f4",
+        "bdata": base64.b64encode(content.tobytes()).decode("ascii"),
+    }
     return told if values.ndim == 1 else {**told, "shape": ", ".join(map(str, values.shape))}
 
 

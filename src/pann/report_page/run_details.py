@@ -74,7 +74,7 @@ def describe(configuration: Mapping[str, Any]) -> str:
     """A configuration in a line: what is run, its size, its number of points."""
     words = [shown(configuration[name]) for name in DESCRIBED if name in configuration]
     if "depth" in configuration and "width" in configuration:
-        words.append(f"{configuration['depth']}×{configuration['width']}")
+        words.append(f"{configuration['depth']}x{configuration['width']}")
     for name in ("c", "alpha", "dimension", "degree"):
         if name in configuration:
             words.append(f"{name_of(name)} = {shown(configuration[name])}")
@@ -168,8 +168,10 @@ def _array_map(
         ticks = [coarser(np.asarray(each, float), resolution) for _, each in places]
         axes = [Axis(_axis_name(each)) for each, _ in places]
     else:
-        ticks = [np.linspace(0, length - 1, count) for length, count in
-                 zip(array.shape, values.shape, strict=True)]
+        ticks = [
+            np.linspace(0, length - 1, count)
+            for length, count in zip(array.shape, values.shape, strict=True)
+        ]
         axes = [Axis("first index"), Axis("second index")]
     plot = map_plot(name_of(name), values, (axes[0], axes[1]), (ticks[0], ticks[1]))
     (trace,) = plot.figure["data"]

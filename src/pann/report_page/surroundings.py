@@ -5,7 +5,7 @@ from typing import Any
 
 from pann.report_page.page import Column, Section, Table, Value
 from pann.report_page.run_details import describe
-from pann.report_page.texts import counted, duration, number
+from pann.report_page.texts import NOTHING, counted, duration, number
 
 Record = Mapping[str, Any]
 MOST_FAILURES = 500
@@ -72,6 +72,6 @@ def failures(records: Sequence[Record]) -> tuple[Section, ...]:
 
 def _surroundings(record: Record) -> tuple[str, ...]:
     versions, git = record.get("versions") or {}, record.get("git") or {}
-    commit = str(git.get("commit") or "–")[:10] + (" + changes" if git.get("dirty") else "")
+    commit = str(git.get("commit") or NOTHING)[:10] + (" + changes" if git.get("dirty") else "")
     told = (record.get("device"), *(versions.get(name) for name in ("pann", "jax", "python")))
-    return (*(str(each or "–") for each in told), commit)
+    return (*(str(each or NOTHING) for each in told), commit)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+NOTHING = "-"
 # How settings are called; others by their own names.
 NAMES = {
     "num_points": "points",
@@ -11,7 +12,6 @@ NAMES = {
     "adam_steps": "Adam steps",
     "lbfgs_iterations": "L-BFGS iterations",
     "constraint_weight": "constraint weight",
-    "alpha": "α",
     "preconditioner": "K",
     "signed": "signed test",
     "num_folds": "folds",
@@ -38,7 +38,7 @@ def name_of(setting: str) -> str:
 def shown(value: Any) -> str:
     """A setting or figure in a few letters."""
     if value is None:
-        return "–"
+        return NOTHING
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):

@@ -56,10 +56,8 @@ def _of_errors(cell: Cell, ours: Measured) -> Verdict | None:
     assert ours.mean is not None
     assert cell.published_mean is not None
     spread = DEVIATIONS * (cell.published_deviation or 0.0)
-    if ratio <= 1:
-        symbol = BELOW
-    else:
-        symbol = WITHIN if ours.mean <= cell.published_mean + spread else ABOVE
+    is_within = ours.mean <= cell.published_mean + spread
+    symbol = BELOW if ratio <= 1 else WITHIN if is_within else ABOVE
     return Verdict(symbol, ratio, shade_of(symbol, ratio), factor(ratio))
 
 

@@ -38,7 +38,11 @@ def check_page(path: str | os.PathLike[str]) -> None:
 def write_page(page: Page, path: str | os.PathLike[str]) -> int:
     """Write the page, and tell how many bytes it has."""
     content = render(page).encode("utf-8")
-    write_at_once(path, lambda temporary: pathlib.Path(temporary).write_bytes(content))
+
+    def save(temporary: str) -> None:
+        pathlib.Path(temporary).write_bytes(content)
+
+    write_at_once(path, save)
     return len(content)
 
 
