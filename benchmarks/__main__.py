@@ -25,6 +25,7 @@ NAMES = {
     "variant_steps": "Adam step of RFF, ModMLP, GradNorm and causal against plain, KdV",
     "windows": "evolution problems in windows of time, against the references",
     "kills": "processes killed at random moments and resumed: is the model the same?",
+    "report": "the page of the whole paper: bytes, seconds to write and to open",
     "derivatives": "gradient step of losses with derivatives: Taylor mode against nested",
 }
 QUICK = ("construction", "reproduction", "step_cost", "gradient_or_newton")

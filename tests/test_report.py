@@ -9,15 +9,14 @@ import html.parser
 import itertools
 import json
 import math
-import os
 import pathlib
 import re
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from browsers import look, open_browser, show, until, why_absent
 from report_stores import add_record, made_up_store
 from typer.testing import CliRunner, Result
 
@@ -510,54 +509,15 @@ def test_a_disk_that_refuses_leaves_the_old_page(
 # ---- In a browser ----
 
 
-def _browser_is_there() -> str | None:
-    """Why there is none; None if there is one."""
-    if not (shutil.which("chromium") and shutil.which("chromedriver")):
-        return "Chromium or its driver is absent (Debian: apt install chromium chromium-driver)"
-    return None
-
-
-ABSENT = _browser_is_there()
+ABSENT = why_absent()
 in_browser = pytest.mark.skipif(ABSENT is not None, reason=str(ABSENT))
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
-    for argument in ("--headless=new", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    if os.geteuid() == 0:
-        options.add_argument("--no-sandbox")  # Chromium has none for root
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
-    driver.set_script_timeout(60)
+    driver = open_browser()
     yield driver
     driver.quit()
-
-
-def look(browser: Any, width: int, *, dark: bool = False) -> None:
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-
-
-def until(browser: Any, condition: str) -> None:
-    from selenium.webdriver.support.wait import WebDriverWait
-
-    WebDriverWait(browser, 60, 0.05).until(
-        lambda driver: driver.execute_script(f"return Boolean({condition})"), condition
-    )
-
-
-def show(browser: Any, page: Written, anchor: str = "") -> None:
-    browser.get("about:blank")
-    browser.get(f"{page.path.as_uri()}{anchor}")
-    until(browser, "'ready' in document.documentElement.dataset")
 
 
 @pytest.fixture
@@ -565,7 +525,7 @@ def shown(browser: Any, whole: Written) -> Any:
     """The whole page, wide and light, opened from disk once; whatever it logs is an error."""
     look(browser, 1280)
     if browser.current_url.partition("#")[0] != whole.path.as_uri():
-        show(browser, whole)
+        show(browser, whole.path)
     yield browser
     assert browser.get_log("browser") == []
 
@@ -586,17 +546,25 @@ def test_all_plots_of_the_page_are_drawn(shown: Any) -> None:
 
 @in_browser
 def test_plots_come_when_they_are_scrolled_to(shown: Any, whole: Written) -> None:
-    show(shown, whole)
+    show(shown, whole.path)
     drawn = "document.querySelectorAll('#experiment-ks .main-svg').length"
     assert shown.execute_script(f"return {drawn}") == 0
     shown.execute_script("location.hash = '#experiment-ks'")
     until(shown, f"{drawn} > 0")
 
 
+def arranged(browser: Any, anchor: str) -> None:
+    """Go to the table of a section, and wait until it can be sorted."""
+    table = f"document.querySelector('#{anchor} table')"
+    browser.execute_script(f"{table}.scrollIntoView()")
+    until(browser, f"{table}.matches('.dataTable')")
+
+
 @in_browser
 def test_a_table_is_sorted_by_a_click(shown: Any) -> None:
     from selenium.webdriver.common.by import By
 
+    arranged(shown, "experiment-poisson")
     table = shown.find_element(By.CSS_SELECTOR, "#experiment-poisson table")
     headings = [each.text.split("\n")[0] for each in table.find_elements(By.TAG_NAME, "th")]
     column = headings.index("faithful")
@@ -622,7 +590,9 @@ def test_a_table_is_sorted_by_a_click(shown: Any) -> None:
 @in_browser
 def test_a_filter_keeps_the_lines_with_all_its_words(shown: Any, whole: Written) -> None:
     from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
 
+    arranged(shown, "experiment-poisson")
     part = shown.find_element(By.ID, "experiment-poisson")
     box = part.find_element(By.CSS_SELECTOR, "input[type=search]")
     lines = "[...document.querySelectorAll('#experiment-poisson tbody tr')]"
@@ -637,7 +607,8 @@ def test_a_filter_keeps_the_lines_with_all_its_words(shown: Any, whole: Written)
     assert 0 < left < before == len(texts)
     until(shown, f"{lines}.length === {left}")
     assert f"{left} lines of {before}" in part.find_element(By.CLASS_NAME, "dt-info").text
-    box.clear()
+    box.send_keys(Keys.CONTROL, "a")
+    box.send_keys(Keys.DELETE)
     until(shown, f"{lines}.length === {before}")
 
 
@@ -662,7 +633,7 @@ def test_a_cell_leads_to_its_run_and_back(shown: Any, whole: Written) -> None:
     shown.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
     until(shown, "!document.getElementById('detail').open && location.hash === ''")
     # A link to a run opens it at once.
-    show(shown, whole, f"#run-{identity}")
+    show(shown, whole.path, f"#run-{identity}")
     until(shown, "document.getElementById('detail').open")
     shown.find_element(By.ID, "close-detail").click()
     until(shown, "!document.getElementById('detail').open")

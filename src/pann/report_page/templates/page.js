@@ -4,7 +4,7 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 const coarse = matchMedia("(pointer: coarse)");
 const drawn = new Set();
 const ZOOM = ["zoomIn2d", "zoomOut2d", "resetScale2d"];
-let archive;
+let archive, DataTable;
 
 // ---- Plots: drawn when they come into view, in the colors of the page ----
 
@@ -51,8 +51,13 @@ function draw(element) {
   });
 }
 
+// Plots and tables get ready shortly before they come into view: opening the page stays quick.
 const watcher = new IntersectionObserver(
-  (entries) => entries.filter((each) => each.isIntersecting).forEach((each) => { watcher.unobserve(each.target); draw(each.target); }),
+  (entries) => entries.filter((each) => each.isIntersecting).forEach(({ target }) => {
+    watcher.unobserve(target);
+    if (target.matches(".plot")) draw(target);
+    else arrange(target);
+  }),
   { rootMargin: "500px" },
 );
 
@@ -69,19 +74,16 @@ addEventListener("afterprint", () => recolor(dark.matches));
 
 // ---- Tables: DataTables sorts and filters ----
 
-function arrange(DataTable, root) {
-  root.querySelectorAll("table.sortable").forEach((table) => {
-    const filters = "filter" in table.dataset;
-    new DataTable(table, {
-      paging: false,
-      info: filters,
-      searching: filters,
-      order: [],
-      autoWidth: false,
-      layout: { topStart: null, topEnd: null, bottomStart: null, bottomEnd: null, top1Start: filters ? "search" : null, top1End: filters ? "info" : null },
-      language: { search: "Filter", searchPlaceholder: "PANN 4096 …", info: "_TOTAL_ lines", infoEmpty: "no lines", infoFiltered: "of _MAX_", zeroRecords: "No line has all these words." },
-    });
-    table.dataset.ready = "";
+function arrange(table) {
+  const filters = "filter" in table.dataset;
+  new DataTable(table, {
+    paging: false,
+    info: filters,
+    searching: filters,
+    order: [],
+    autoWidth: false,
+    layout: { topStart: null, topEnd: null, bottomStart: null, bottomEnd: null, top1Start: filters ? "search" : null, top1End: filters ? "info" : null },
+    language: { search: "Filter", searchPlaceholder: "all of these words …", info: "_TOTAL_ lines", infoEmpty: "no lines", infoFiltered: "of _MAX_", zeroRecords: "No line has all these words." },
   });
 }
 
@@ -160,9 +162,8 @@ function run(text) {
   const [unpacked, libraries] = await Promise.all([unpack("archive"), unpack("libraries")]);
   archive = unpacked;
   await run(libraries.plotly);
-  document.querySelectorAll("main .plot").forEach((element) => watcher.observe(element));
+  ({ default: DataTable } = await import(address(libraries.datatables)));
+  document.querySelectorAll("main .plot, main table").forEach((element) => watcher.observe(element));
   follow();
-  const { default: DataTable } = await import(address(libraries.datatables));
-  arrange(DataTable, document);
   document.documentElement.dataset.ready = "";
 })();
