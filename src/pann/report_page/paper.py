@@ -151,7 +151,7 @@ def _lead(part: Part) -> str:
     printed = len(printed_cells(part.experiment))
     labels = [e.label for e in EXHIBITS if e.data and e.data == part.experiment.published]
     if printed:
-        told += f" The paper prints {counted(printed, 'cell')} ({', '.join(labels)})."
+        told += f" Beside it: {counted(printed, 'published cell')} ({', '.join(labels)})."
     if part.size == "smoke":
         told += " A smoke test trains for a few steps: its figures are compared with nothing."
     elif part.size == "quick":

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pann.paper import equations, published
+from pann.paper import equations, published, regressions
 from pann.paper.drawings import bars, histories, lines
 from pann.paper.drawings.finished import Finished, unique
 from pann.report_page import paper_maps
@@ -54,6 +54,12 @@ def draw(name: str, runs: Runs, size: str) -> list[Panels]:
     return FIGURES[name](runs, size) if name in FIGURES and runs else []
 
 
+def _activations(runs: Runs) -> list[Any]:
+    """Those that were run, in the paper's order."""
+    used = {run.told("activation") for run in runs} - {None}
+    return sorted(used, key=regressions.ACTIVATIONS.index)
+
+
 # ---- Lines ----
 
 
@@ -67,9 +73,7 @@ def _by_dimension(runs: Runs, size: str) -> list[Panels]:
 
 def _along(runs: Runs, along: str, title: str) -> Panels:
     """Error and seconds; a pair of panels for each activation and mode."""
-    activations: list[Any] = list(
-        dict.fromkeys(run.told("activation") for run in runs if run.told("activation"))
-    ) or [None]
+    activations = _activations(runs) or [None]
     constants = unique([run.told("c") for run in runs])
     ticks = unique([run.told(along) for run in runs])
     x = Axis(title, is_log=along == "num_points", ticks=ticks)
@@ -140,7 +144,7 @@ def _basis_sizes(runs: Runs, size: str) -> list[Panels]:
 
 def _constraints(runs: Runs, size: str) -> list[Panels]:
     found = []
-    for activation in dict.fromkeys(run.told("activation") for run in runs):
+    for activation in _activations(runs):
         own = [run for run in runs if run.told("activation") == activation]
         quantities = (ERROR, "seconds", "pruned of the network (%)", "pruned of the polynomial (%)")
         heights = bars.constraint_heights(own, activation, size)

@@ -76,7 +76,8 @@ def line_plot(title: str, lines: Sequence[Line], x: Axis, y: Axis, height: int =
                 "hovertemplate": "%{x:.6~g}: %{y:.4~g}",
             }
         )
-    return _plot(title, traces, {"xaxis": _axis(x), "yaxis": _axis(y)}, height)
+    every = [value for line in lines for value in np.asarray(line.y, float)]
+    return _plot(title, traces, {"xaxis": _axis(x), "yaxis": _axis(y, every)}, height)
 
 
 def bar_plot(
@@ -103,7 +104,7 @@ def bar_plot(
     is_turned = max(map(len, groups), default=0) > LONG_NAME
     layout = {
         "xaxis": {"type": "category", "tickangle": -90 if is_turned else 0},
-        "yaxis": _axis(y),
+        "yaxis": _axis(y, list(heights.values())),
         "barmode": "group",
         "bargap": 0.25,
     }
@@ -277,10 +278,13 @@ def _plot(title: str, traces: list[dict[str, Any]], layout: dict[str, Any], heig
     return Plot(title, {"data": traces, "layout": {**layout, "showlegend": False}}, height)
 
 
-def _axis(axis: Axis) -> dict[str, Any]:
+def _axis(axis: Axis, values: Sequence[float] = ()) -> dict[str, Any]:
     told: dict[str, Any] = {"title": {"text": axis.title}} if axis.title else {}
     if axis.is_log:
         told |= {"type": "log", "exponentformat": "e", "nticks": 7}
+        known = [value for value in values if np.isfinite(value) and value > 0]
+        if known and max(known) <= 100 * min(known):
+            told["dtick"] = "D2"  # ticks at 1, 2 and 5 times a power of ten
     if axis.ticks:
         told |= {"tickvals": list(axis.ticks), "ticktext": [f"{tick:g}" for tick in axis.ticks]}
     return told
