@@ -179,10 +179,14 @@ def test_both_modes_of_a_regression_stand_in_one_line(tmp_path: pathlib.Path) ->
 
 def test_errors_are_not_compared_with_shares_that_were_pruned(tmp_path: pathlib.Path) -> None:
     experiment = experiment_named("constraints")
-    cells = cells_of(experiment, made_up_store(tmp_path, (experiment,)), "full")
+    store = made_up_store(tmp_path, (experiment,))
+    cells = cells_of(experiment, store, "full")
     assert {cell.quantity for cell in cells} == {"error", "percent"}
     for cell in cells:
         assert cell.quantity == "percent" or cell.published is None
+    (line,) = lines_of(section(paper_page(store), "overview"))
+    assert line["best default"].text == ""
+    assert "points" in line["median ratio"].text
 
 
 # ---- The page of the paper ----

@@ -55,7 +55,7 @@ ORDER = (
     "constraint_weight",
 )
 # A printed cell that has one of these is no cell without it.
-SAID_BY_BOTH = ("c", "width", "activation", "part")
+SAID_BY_BOTH = ("c", "width", "activation")
 # What a cell is of.
 ERROR, TERMS, PERCENT, OF_A_STEP = "error", "terms", "percent", "of a step"
 
@@ -142,7 +142,7 @@ def make_cells(experiment: Experiment, records: Sequence[Record], size: str) -> 
         if "faithful" not in modes and modes in by_default and len(found) > len(by_default):
             continue  # one run for the whole table: it stands in every line
         default = modes.get("default") or _of_field(by_default, found, told)
-        printed_cell = _find(printed, told)
+        printed_cell = _find([p for p in printed if quantity_of(p) == quantities[key]], told)
         cells.append(Cell(told, quantities[key], printed_cell, modes.get("faithful"), default))
     return cells
 
@@ -195,7 +195,14 @@ def printed_cells(experiment: Experiment) -> list[Record]:
     if experiment.published is None:
         return []
     frame = published.load(experiment.published)
-    return frame.rename(columns={"num_terms": "mean", "percent": "mean"}).to_dict("records")
+    quantity = TERMS if "num_terms" in frame else PERCENT if "percent" in frame else ERROR
+    named = frame.rename(columns={"num_terms": "mean", "percent": "mean"})
+    return named.assign(quantity=quantity).to_dict("records")
+
+
+def quantity_of(printed: Record) -> str:
+    """What a printed cell is of."""
+    return printed["quantity"]
 
 
 def _quantities(record: Record) -> Iterator[tuple[str, dict[str, str], Numbers]]:

@@ -1,8 +1,8 @@
 """Where the paper is silent or contradicts itself: what it says, what is done here, and why."""
 
-import csv
 import dataclasses
 import functools
+import tomllib
 from importlib import resources
 
 
@@ -19,12 +19,9 @@ class Deviation:
 
 @functools.cache
 def deviations() -> tuple[Deviation, ...]:
-    """All of them, as `deviations.csv` has them."""
-    path = resources.files("pann.paper").joinpath("deviations.csv")
-    with path.open(encoding="utf-8") as file:
-        return tuple(_read(line) for line in csv.DictReader(file))
-
-
-def _read(line: dict[str, str]) -> Deviation:
-    concerned = tuple(line["experiments"].split())
-    return Deviation(line["about"], concerned, line["paper"], line["here"], line["why"])
+    """All of them, as `deviations.toml` has them."""
+    path = resources.files("pann.paper").joinpath("deviations.toml")
+    found = tomllib.loads(path.read_text("utf-8"))["deviation"]
+    return tuple(
+        Deviation(**{**each, "experiments": tuple(each.get("experiments", ()))}) for each in found
+    )

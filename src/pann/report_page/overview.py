@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pann.paper.cells import ERROR, PERCENT, Cell, printed_cells
+from pann.paper.cells import ERROR, PERCENT, Cell, printed_cells, quantity_of
 from pann.paper.experiments import Experiment
 from pann.report_page.page import Block, Column, Key, Note, Panels, Section, Table, Tile, Value
 from pann.report_page.plots import BLUE, ORANGE, ratio_strips
@@ -82,7 +82,7 @@ def best_default(part: "Part") -> list[tuple[str, float, str]]:
     printed: dict[str, list[float]] = {}
     for record in printed_cells(part.experiment) if part.size != "smoke" else []:
         mean = float(record["mean"])
-        if mean > 0:  # NaN is not
+        if quantity_of(record) == ERROR and mean > 0:  # NaN is not
             printed.setdefault(_group(record), []).append(mean)
     found = []
     for group, cells in groups.items():
