@@ -160,6 +160,7 @@ def test_percentages_differ_by_points_and_counts_by_one() -> None:
     count = dataclasses.replace(of_error(729, 792.0), quantity="terms")
     verdicts = [judge(cell, cell.faithful) for cell in (percent, further, count)]
     assert [v.symbol for v in verdicts if v is not None] == [WITHIN, ABOVE, BELOW]
+    assert [v.is_reached for v in verdicts if v is not None] == [True, False, False]
     assert [v.amount for v in verdicts if v is not None] == pytest.approx([1.9, 2.1, -63])
 
 

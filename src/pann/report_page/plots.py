@@ -139,9 +139,9 @@ def map_plot(
 ) -> Plot:
     """Values whose first axis goes to the right, as colors.
 
-    The scale of a `field` is symmetric about zero where it changes its sign, an `error` begins at
-    zero, and a `log` one spans a few decades at most. In a square map both axes have one unit, if
-    they are about as long as each other.
+    The scale of a `field` is symmetric about zero where it changes its sign, or up to a limit that
+    several maps have in common; an `error` begins at zero, and a `log` one spans a few decades at
+    most. In a square map both axes have one unit, if they are about as long as each other.
     """
     shown = np.asarray(values, float).T
     hover = "%{z:.4~g}"
@@ -185,7 +185,7 @@ def _colors(shown: np.ndarray, scale: str, limit: float | None) -> dict[str, Any
         }
     if scale == "error":
         return {"colorscale": "Magma", "zmin": 0.0, "zmax": highest or 1.0}
-    if lowest < 0 < highest:
+    if lowest < 0 < highest or limit is not None:
         most = max(-lowest, highest) if limit is None else limit
         return {"colorscale": DIVERGING, "zmin": -most, "zmax": most}
     return {"colorscale": "Viridis"}

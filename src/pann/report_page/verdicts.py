@@ -30,10 +30,7 @@ class Verdict:
     amount: float
     shade: int
     text: str
-
-    @property
-    def is_reached(self) -> bool:
-        return self.symbol != ABOVE
+    is_reached: bool
 
 
 def judge(cell: Cell, ours: Measured | None) -> Verdict | None:
@@ -46,7 +43,7 @@ def judge(cell: Cell, ours: Measured | None) -> Verdict | None:
     is_within = abs(difference) <= (POINTS if cell.quantity == PERCENT else 0)
     symbol = WITHIN if is_within else (ABOVE if difference > 0 else BELOW)
     # Neither more nor less is better: no shade but that of a difference.
-    return Verdict(symbol, difference, 0, f"{difference:+.3g}")
+    return Verdict(symbol, difference, 0, f"{difference:+.3g}", is_within)
 
 
 def _of_errors(cell: Cell, ours: Measured) -> Verdict | None:
@@ -58,7 +55,7 @@ def _of_errors(cell: Cell, ours: Measured) -> Verdict | None:
     spread = DEVIATIONS * (cell.published_deviation or 0.0)
     is_within = ours.mean <= cell.published_mean + spread
     symbol = BELOW if ratio <= 1 else WITHIN if is_within else ABOVE
-    return Verdict(symbol, ratio, shade_of(symbol, ratio), factor(ratio))
+    return Verdict(symbol, ratio, shade_of(symbol, ratio), factor(ratio), symbol != ABOVE)
 
 
 def shade_of(symbol: str, ratio: float) -> int:
