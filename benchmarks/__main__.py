@@ -28,6 +28,7 @@ NAMES = {
     "windows": "evolution problems in windows of time, against the references",
     "tolerance": "a tolerance instead of sizes, every problem: estimates and true errors",
     "kills": "processes killed at random moments and resumed: is the model the same?",
+    "report": "the page of the whole paper: bytes, seconds to write and to open",
     "derivatives": "gradient step of losses with derivatives: Taylor mode against nested",
 }
 QUICK = ("construction", "reproduction", "step_cost", "gradient_or_newton")

@@ -64,6 +64,7 @@ LAYERS = (
     "grid_files",
     "demo",
     "paper",
+    "report_page",
     "terminal",
     "equation_cli",
     "sweep_screen",

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
+import pann
 from pann.cli import app
-from pann.paper import equations, published, regressions, spectra
+from pann.paper import equations, kept, published, regressions, spectra
 from pann.paper.comparison import FORMATS, Table, compare
 from pann.paper.degrees import degree_of
 from pann.paper.experiments import EXPERIMENTS, MODES, SIZES, experiment_named
@@ -120,6 +121,40 @@ def test_energies_of_a_polynomial_lie_at_its_degrees() -> None:
     energies = spectra.legendre_energies(both)
     np.testing.assert_allclose(energies[2], [1 / 9, 1 / 5], rtol=1e-12)
     np.testing.assert_allclose(energies.sum(axis=0), [1 / 9, 1 / 5], rtol=1e-12)
+
+
+# ---- What runs keep ----
+
+
+def test_a_run_keeps_its_solution_on_a_grid() -> None:
+    """The last moment of u_t = x y^2 from zero; with one axis of space, time goes to the right."""
+    box = pann.Box(x=(0, 2), y=(-1, 1), t=(0, 3), time="t")
+    exact = lambda x, y, t: t * x * y**2
+    problem = pann.Problem(box, lambda u, x, y, t: u.t - x * y**2, [pann.Initial(0.0)], exact=exact)
+    arrays = kept.fields_of(pann.solve(problem, degree=4, width=0, windows=False))
+    assert set(arrays) == {"axis_1_x", "axis_2_y", "u"}
+    x, y = arrays["axis_1_x"][:, None], arrays["axis_2_y"]
+    np.testing.assert_allclose(arrays["u"], 3 * x * y**2, atol=1e-5)
+    line = pann.Box(x=(0, 1), t=(0, 1), time="t")
+    advected = pann.Problem(line, lambda u, x, t: u.t - x, [pann.Initial(0.0)])
+    assert {"axis_1_t", "axis_2_x"} <= set(kept.fields_of(pann.solve(advected, degree=2, width=0)))
+
+
+def test_a_fit_keeps_its_halves_and_its_curves() -> None:
+    box = pann.Box(x=(-1, 1), y=(0, 1))
+    points = np.random.default_rng(0).uniform([-1, 0], [1, 1], (80, 2))
+    recipe = (Adam(20, record_every=5), Prune(1e-9), Adam(10, record_every=5))
+    values = np.abs(points[:, 0]) + points[:, 1]
+    fitted = pann.fit(points, values, domain=box, degree=2, width=5, depth=1, recipe=recipe)
+    arrays = kept.halves_of(fitted.model, box)
+    np.testing.assert_allclose(arrays["u"], arrays["u_network"] + arrays["u_polynomial"], atol=1e-5)
+    corner = fitted.model([[arrays["axis_1_x"][-1], arrays["axis_2_y"][0]]])
+    np.testing.assert_allclose(arrays["u"][-1, 0], corner[0], rtol=1e-5)
+    history = kept.history_of(fitted)
+    assert history["step"][-1] == 30
+    assert history["step"] == sorted(history["step"])
+    last = fitted.outcomes[-1].history["data"][0, -1]
+    assert history["data"][-1] == pytest.approx(float(last))
 
 
 # ---- Comparisons ----

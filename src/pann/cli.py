@@ -162,6 +162,28 @@ def info(
 
 
 @app.command()
+def report(
+    place: Annotated[
+        pathlib.Path,
+        typer.Argument(metavar="DIR", help="A folder with runs or models, or one .pann file."),
+    ],
+    out: Annotated[pathlib.Path, typer.Option("--out", "-o", help="Page to write.")] = pathlib.Path(
+        "report.html"
+    ),
+    as_json: Json = False,
+) -> None:
+    """Write one HTML page of your own runs, solved equations and fitted tables."""
+    with plainly():
+        from pann.report_page.own import own_page
+        from pann.report_page.writing import check_page, write_page
+
+        check_page(out)
+        size = write_page(own_page(place), out)
+        told = {"command": "report", "page": str(out), "bytes": size}
+        show_report(told, [f"wrote {out} ({size / 1e6:.1f} MB)"], as_json=as_json)
+
+
+@app.command()
 def demo(
     out: Annotated[pathlib.Path, typer.Option(help="Folder for the figure.")] = pathlib.Path("out"),
 ) -> None:

@@ -1,4 +1,4 @@
-"""The commands for the paper: `pann paper list | run | status | table | figure`."""
+"""The commands for the paper: `pann paper list | run | status | table | figure | report`."""
 
 import dataclasses
 import pathlib
@@ -180,6 +180,26 @@ def figure(
         write_picture(draw(experiment, Store(store), size), path)
         report = {"name": experiment.name, "size": size, "picture": str(path)}
         show_report(report, [f"wrote {path}"], as_json=as_json)
+
+
+@app.command()
+def report(
+    out: Annotated[pathlib.Path, typer.Option("--out", help="Page to write.")] = pathlib.Path(
+        "paper-report.html"
+    ),
+    store: Folder = DEFAULT_STORE,
+    as_json: Json = False,
+) -> None:
+    """Write one HTML page of all runs in the store beside what the paper printed."""
+    with plainly():
+        from pann.report_page.paper import paper_page
+        from pann.report_page.writing import check_page, write_page
+        from pann.runs import Store
+
+        check_page(out)
+        size = write_page(paper_page(Store(store)), out)
+        told = {"page": str(out), "bytes": size}
+        show_report(told, [f"wrote {out} ({size / 1e6:.1f} MB)"], as_json=as_json)
 
 
 def _together(experiment: Any, batch: int | None) -> Any:

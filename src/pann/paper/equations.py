@@ -14,6 +14,7 @@ from pann.domain import Box
 from pann.network import RandomFourier
 from pann.paper import published
 from pann.paper.degrees import degree_of
+from pann.paper.kept import fields_of
 from pann.pde import Problem
 from pann.problems import PROBLEMS
 from pann.runs import Result, Row
@@ -259,7 +260,7 @@ def _divisor(adam_steps: int) -> int:
 
 def result_of(solution: Solution) -> Result:
     """What is kept of a solution."""
-    return Result(figures_of(solution))
+    return Result(figures_of(solution), fields_of(solution))
 
 
 def figures_of(solution: Solution) -> dict[str, Any]:
