@@ -31,6 +31,7 @@ from pann.network import (
 from pann.network.taylor import smoothness
 from pann.pde.ansatz import check_alike
 from pann.pde.fields import Order
+from pann.pde.jumps import with_breaks
 from pann.pde.lift import make_ansatz
 from pann.pde.problem import Problem
 from pann.points import Points
@@ -275,9 +276,12 @@ def make_plan(
         condition_weight = 1.0 if by_gradient else CONDITION_WEIGHT
     elif not condition_weight > 0:
         raise ValueError(f"condition_weight must be positive, got {condition_weight!r}")
+    orders = problem.check()
+    if not by_gradient and basis is None and points is None and problem.domain.time is None:
+        problem = with_breaks(problem)
     setup = Setup(
         problem,
-        problem.check(),
+        orders,
         points,
         sampling,
         seed,
