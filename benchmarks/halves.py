@@ -1,8 +1,8 @@
 """The PANN against its two halves at equal sizes: the polynomial alone, the network alone.
 
 All problems of `pann.problems` as one system over all of space and time, most of them too small to
-be resolved, and some layers that are thin for their degree. `ratio` is the PANN's error over that of the better
-half; it should not be above 1.05 unless both are below 1e-11.
+be resolved, and some layers that are thin for their degree. `ratio` is the PANN's error over that
+of the better half; it should not be above 1.05 unless both are below 1e-11.
 """
 
 import time
