@@ -26,5 +26,6 @@ def noted(configuration, folder):
         os.kill(os.getpid(), signal.SIGKILL)
     if configuration.get("leave"):
         os._exit(0)
-    array = np.full(3, configuration["x"], float)
-    return Result({"square": configuration["x"] ** 2}, {"array": array})
+    array = np.full(configuration.get("length", 3), configuration["x"], float)
+    figures = {"square": configuration["x"] ** 2, "process": os.getpid()}
+    return Result(figures, {"array": array})

@@ -8,11 +8,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import pann
+from pann import kept
 from pann.cli import app
-from pann.paper import equations, kept, published, regressions, spectra
+from pann.paper import equations, published, regressions, spectra
 from pann.paper.comparison import FORMATS, Table, compare
 from pann.paper.degrees import degree_of
 from pann.paper.experiments import EXPERIMENTS, MODES, SIZES, experiment_named
+from pann.problems import PROBLEMS
 from pann.runs import Result as RunResult
 from pann.runs import Row, Store, sweep
 from pann.training import LBFGS, Adam, Prune
@@ -231,6 +233,9 @@ def test_status_counts_what_is_missing_and_wrong_names_are_a_sentence(
         (("run", "poisson", "--size", "tiny"), "no size 'tiny'"),
         (("run", "poisson", "--mode", "faitful"), "no mode 'faitful' (did you mean faithful?)"),
         (("run", "poisson", "--shard", "5/4"), "shard"),
+        (("run", "poisson", "--only", "width"), "--only takes name=value"),
+        (("run", "poisson", "--only", "wide=50"), "--only takes name=value"),
+        (("run", "poisson", "--only", "width=51"), "no row has width=51; there are 0, 6"),
         (("table", "poisson"), "no finished row of 'poisson'"),
         (("table", "poisson", "--format", "html"), "no finished row"),
     ):
@@ -238,6 +243,37 @@ def test_status_counts_what_is_missing_and_wrong_names_are_a_sentence(
         assert result.exit_code == 2, result.output
         assert message in result.stderr
         assert result.stderr.count("\n") == 1
+
+
+def test_only_some_rows_are_chosen(tmp_path: pathlib.Path) -> None:
+    wishes = [f"--only={wish}" for wish in ("sampling=equispaced", "num_points=256", "c=0.003")]
+    arguments = ("--size", "full", "--mode", "faithful", *wishes, "--store", tmp_path, "--json")
+    (told,) = run("status", "poisson", *arguments).stdout.splitlines()
+    rows = experiment_named("poisson").rows("full", "faithful", None)
+    expected = sum(
+        (each["sampling"], each["num_points"], each.get("c")) == ("equispaced", 256, 0.003)
+        for each in (row.configuration for row in rows)
+    )
+    assert json.loads(told)["missing"] == expected > 1
+
+
+def test_readings_change_one_decision_each() -> None:
+    rows = [row.configuration for row in experiment_named("readings").rows("full", "faithful", 1)]
+    decided = {
+        (row["problem"], row["model"]): row for row in rows if row["reading"] == "as decided"
+    }
+    assert len(decided) == 10
+    for row in rows:
+        base = decided[row["problem"], row["model"]]
+        changed = {name for name in row if row.get(name) != base.get(name)} - {"reading"}
+        assert len(changed) == (row["reading"] != "as decided")
+
+
+def test_a_reading_reaches_the_problem_and_the_recipe() -> None:
+    problem = equations.shortened(PROBLEMS["kdv"](faithful=True), 0.5)
+    assert dict(zip(problem.domain.names, problem.domain.upper, strict=True)) == {"x": 1, "t": 0.5}
+    stages = equations.recipe(100, 20, signed=True)
+    assert [stage.signed for stage in stages if isinstance(stage, Prune)] == [True, True]
 
 
 def test_a_row_says_all_that_determines_it() -> None:

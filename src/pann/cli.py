@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from pann import command_options, equation_cli, paper_cli, table_reports
+from pann import command_options, equation_cli, paper_cli, sweep_cli, table_reports
 from pann.terminal import Json, plainly, show_report
 
 app = typer.Typer(
@@ -43,6 +43,7 @@ def main(
 app.command("list")(equation_cli.list_problems)
 app.command()(equation_cli.solve)
 app.add_typer(paper_cli.app, name="paper")
+app.command()(sweep_cli.sweep)
 
 
 # ---- Tables ----

@@ -49,6 +49,7 @@ from pann.solving.gradient import (
 )
 from pann.solving.second_order import degrees_to_try, solve_second_order
 from pann.solving.setup import CONDITION_WEIGHT, Setup
+from pann.solving.tolerance import check_tolerance, solve_to_tolerance
 from pann.solving.windows import march_windows, suits_windows, windows_or
 from pann.training import GradNorm, Recipe
 from pann.training.stage import Report
@@ -64,6 +65,7 @@ PAPER_C = 0.003
 def solve(
     problem: Problem,
     *,
+    tolerance: float | int | None = None,
     degree: int | None = None,
     c: float | None = None,
     basis: Basis | None = None,
@@ -72,6 +74,7 @@ def solve(
     sampling: str | None = None,
     condition_points: int | None = None,
     condition_sampling: str | None = None,
+    condition_weight: float | None = None,
     width: int | tuple[int, ...] | None = None,
     depth: int | None = None,
     activation: str | Activation | None = None,
@@ -79,6 +82,7 @@ def solve(
     embedding: EmbeddingOptions | None = None,
     constraint: str | None = None,
     constraint_weight: float = 1e-3,
+    reduction: str | None = None,
     preconditioner: bool | None = None,
     weighting: Weighting | Sequence[Weighting] | None = None,
     recipe: str | Recipe = "default",
@@ -95,15 +99,20 @@ def solve(
 ) -> Solution:
     """Solve a problem; with no options the degree is raised until the solution is resolved.
 
+    With a `tolerance` instead of sizes these are raised until two resolutions differ by less than
+    half of it, relative in l2, and the residual is below it, too; `report.met` says whether they
+    do, `report.error_estimate` twice their difference. width=0 and windows=0 go with it.
+
     `c` gives the degree by the paper's rule, ceil(c N) + 8; `axes` are those that the polynomial
     sees, all by default. `points` is a number, with a `sampling` by name, or points of your own
     (with tags `inside` and `boundary` if you bring both); by default Gauss points that fit the
     degree, in more than three dimensions Sobol points. `condition_points` is the number over all
-    faces, `condition_sampling` how they lie there. `width` is that of the network, 0 for none; by
-    default 24, only where the polynomial does not resolve the solution; its `activation`, if none
-    is given, is tanh or sin, whichever does better in a few steps. `network` is "mlp", or
-    "modified" for gated layers. `start_from` is a solution to begin with, or a model of your own,
-    whose basis and network are then used unless you ask for others. Where the problem
+    faces, `condition_sampling` how they lie there, and `condition_weight` the factor of their
+    residuals against the equation's, 100 by default, 1 in gradient training. `width` is that of the
+    network, 0 for none; by default 24, only where the polynomial does not resolve the solution; its
+    `activation`, if none is given, is tanh or sin, whichever does better in a few steps. `network`
+    is "mlp", or "modified" for gated layers. `start_from` is a solution to begin with, or a model
+    of your own, whose basis and network are then used unless you ask for others. Where the problem
     has unknown parameters and data, bases, start and the weight of the data are chosen as
     `pann.solving.inverse` says.
 
@@ -113,10 +122,10 @@ def solve(
 
     The default recipe eliminates b at each step (the exact constraint). `recipe="paper"` is Adam,
     pruning and L-BFGS with constraint E and the preconditioner on 4096 Poisson-disk points with
-    400 for the conditions; `constraint`, its weight, `preconditioner` and `weighting` ("gradnorm",
-    "causal", or both; fixed otherwise) go with it, or with stages of your own. `trials` networks
-    are trained from as many seeds, and that with the smallest residual at fresh points is the
-    solution.
+    400 for the conditions; `constraint`, its weight, `preconditioner`, `reduction` ("mean" over the
+    points of each term, or "sum") and `weighting` ("gradnorm", "causal", or both; fixed otherwise)
+    go with it, or with stages of your own. `trials` networks are trained from as many seeds, and
+    that with the smallest residual at fresh points is the solution.
 
     `windows` cuts time into so many parts, or into as many as it takes with "auto", each of them
     solved by Newton's method to spectral accuracy (`pann.solve_in_windows` has more options);
@@ -128,10 +137,11 @@ def solve(
     if not isinstance(trials, int) or trials < 1:
         raise ValueError(f"trials must be an integer of at least 1, got {trials!r}")
     chosen = weightings(weighting)
-    if not by_gradient and (constraint not in (None, "exact") or preconditioner or chosen):
+    weak = constraint not in (None, "exact") or reduction is not None
+    if not by_gradient and (weak or preconditioner or chosen):
         raise ValueError(
             "the default recipe solves for b at each step, where weak constraints, the "
-            "preconditioner and weighting have no place; give recipe='paper' with them"
+            "preconditioner, reduction and weighting have no place; give recipe='paper' with them"
         )
     if isinstance(start_from, PANN):
         if degree is None and c is None and basis is None:
@@ -150,6 +160,7 @@ def solve(
         "sampling": sampling,
         "condition_points": condition_points,
         "condition_sampling": condition_sampling,
+        "condition_weight": condition_weight,
         "width": width or None,
         "depth": depth,
         "activation": activation,
@@ -159,6 +170,8 @@ def solve(
         "trials": None if trials == 1 else trials,
         "precision": None if precision == "float64" else precision,
     }
+    if tolerance is not None:
+        check_tolerance(tolerance, {"degree": degree, "windows": windows, **others})
     asked_for = [name for name, value in others.items() if value is not None]
     if windows and asked_for:
         raise ValueError(f"windows go without {', '.join(asked_for)}; leave them out")
@@ -172,6 +185,7 @@ def solve(
         sampling=sampling,
         condition_points=condition_points,
         condition_sampling=condition_sampling,
+        condition_weight=condition_weight,
         width=width,
         depth=depth,
         activation=activation,
@@ -189,7 +203,9 @@ def solve(
     if by_gradient:
         options: dict[str, Any] = dict(
             recipe=balanced(recipe_for(recipe), _only(GradNorm, chosen)),
-            loss=_loss(constraint, constraint_weight, is_paper=recipe == "paper"),
+            loss=_loss(
+                constraint, constraint_weight, reduction or "mean", is_paper=recipe == "paper"
+            ),
             preconditioner=recipe == "paper" if preconditioner is None else preconditioner,
             causal=_only(Causal, chosen),
             trials=trials,
@@ -199,7 +215,16 @@ def solve(
         options = dict(trials=trials, iterations=iterations, always_network=width is not None)
         work = functools.partial(solve_second_order, ladder=plan.ladder, **options)
     work = functools.partial(work, architectures=plan.architectures, start_from=start_from)
-    if windows:
+    if tolerance is not None:
+        options = dict(tolerance=tolerance, iterations=iterations)
+        work = functools.partial(
+            solve_to_tolerance,
+            in_windows=windows is None and not asked_for and suits_windows(problem),
+            ladder=plan.ladder,
+            architectures=plan.architectures,
+            **options,
+        )
+    elif windows:
         work = functools.partial(march_windows, windows=windows, degree=degree)
     elif windows is None and degree is None and width is None and not asked_for:
         work = functools.partial(windows_or, work) if suits_windows(problem) else work
@@ -233,6 +258,7 @@ def make_plan(
     sampling: str | None = None,
     condition_points: int | None = None,
     condition_sampling: str | None = None,
+    condition_weight: float | None = None,
     width: int | tuple[int, ...] | None = None,
     depth: int | None = None,
     activation: str | Activation | None = None,
@@ -250,6 +276,10 @@ def make_plan(
         condition_points = PAPER_CONDITION_POINTS
     if c is not None or (by_gradient and degree is None and basis is None):
         degree = degree_by_rule(PAPER_C if c is None else c, points, degree)
+    if condition_weight is None:
+        condition_weight = 1.0 if by_gradient else CONDITION_WEIGHT
+    elif not condition_weight > 0:
+        raise ValueError(f"condition_weight must be positive, got {condition_weight!r}")
     setup = Setup(
         problem,
         problem.check(),
@@ -258,7 +288,7 @@ def make_plan(
         seed,
         report,
         condition_points,
-        1.0 if by_gradient else CONDITION_WEIGHT,
+        float(condition_weight),
         make_ansatz(problem),
         condition_sampling,
     )
@@ -305,13 +335,13 @@ def _only(kind: type[Kind], given: Sequence[object]) -> Kind | None:
     return next((each for each in given if isinstance(each, kind)), None)
 
 
-def _loss(constraint: str | None, weight: float, *, is_paper: bool) -> Loss:
+def _loss(constraint: str | None, weight: float, reduction: str, *, is_paper: bool) -> Loss:
     name = constraint or ("E" if is_paper else "none")
     if name == "exact":
         raise ValueError(
             "the exact constraint belongs to recipe='default', which solves for b at each step"
         )
-    return Loss(constraint=name, constraint_weight=weight)
+    return Loss(constraint=name, constraint_weight=weight, reduction=reduction)
 
 
 def _periodic(domain: Box, embedding: EmbeddingOptions | None) -> EmbeddingOptions | None:

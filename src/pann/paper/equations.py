@@ -10,17 +10,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from pann import baselines
+from pann.domain import Box
+from pann.kept import fields_of
 from pann.network import RandomFourier
 from pann.paper import published
 from pann.paper.degrees import degree_of
-from pann.paper.kept import fields_of
 from pann.pde import Problem
 from pann.problems import PROBLEMS
 from pann.runs import Result, Row
 from pann.solution import Solution
 from pann.solve import solve
 from pann.solving.gradient import PAPER
-from pann.training import LBFGS, Adam, Recipe, Stepwise
+from pann.training import LBFGS, Adam, Prune, Recipe, Stepwise
 
 NAMES = ("poisson", "allen_cahn", "kdv", "ks", "grey_scott")
 # In time the paper's polynomial is constant.
@@ -132,10 +133,27 @@ def run(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
         options = {key: configuration[key] for key in ("degree", "width") if key in configuration}
         solution = solve(make(), out=scratch, resume=True, **options)
     else:
-        evolves = configuration["problem"] in SPACE
-        problem = make(faithful=True) if evolves else make()
+        problem = make(**_problem_options(configuration))
+        if "until" in configuration:
+            problem = shortened(problem, configuration["until"])
         solution = faithful_solution(problem, configuration, scratch)
     return Result(figures_of(solution), fields_of(solution))
+
+
+def _problem_options(configuration: Mapping[str, Any]) -> dict[str, bool]:
+    faithful = {"faithful": True} if configuration["problem"] in SPACE else {}
+    return faithful | ({"printed": True} if configuration.get("printed") else {})
+
+
+def shortened(problem: Problem, until: float) -> Problem:
+    """The same problem up to an earlier time."""
+    domain = problem.domain
+    ends = dict(zip(domain.names, zip(domain.lower, domain.upper, strict=True), strict=True))
+    assert domain.time is not None
+    ends[domain.time] = (ends[domain.time][0], until)
+    return dataclasses.replace(
+        problem, domain=Box(periodic=domain.periodic, time=domain.time, **ends)
+    )
 
 
 def faithful_solution(
@@ -150,7 +168,13 @@ def faithful_solution(
         "precision": configuration["precision"],
         "seed": configuration["seed"],
         "trials": configuration["trials"],
-        "recipe": recipe(configuration["adam_steps"], configuration["lbfgs_iterations"]),
+        "recipe": recipe(
+            configuration["adam_steps"],
+            configuration["lbfgs_iterations"],
+            signed=configuration.get("signed", False),
+        ),
+        "condition_weight": configuration.get("condition_weight"),
+        "reduction": configuration.get("reduction"),
         "axes": SPACE.get(name),
         "embedding": RandomFourier(NUM_FREQUENCIES) if base == "rff" else None,
         "network": "modified" if base == "modmlp" else "mlp",
@@ -170,7 +194,7 @@ def faithful_solution(
     return solve(problem, constraint="E", constraint_weight=weight, **options, **size)
 
 
-def recipe(adam_steps: int, lbfgs_iterations: int) -> Recipe:
+def recipe(adam_steps: int, lbfgs_iterations: int, *, signed: bool = False) -> Recipe:
     """The paper's recipe for equations with these numbers of steps."""
     decay = max(1, adam_steps // 50)
     stages = PAPER if lbfgs_iterations else PAPER[:2]
@@ -186,6 +210,8 @@ def recipe(adam_steps: int, lbfgs_iterations: int) -> Recipe:
             stage, iterations=lbfgs_iterations, record_every=max(1, lbfgs_iterations // 20)
         )
         if isinstance(stage, LBFGS)
+        else dataclasses.replace(stage, signed=signed)
+        if isinstance(stage, Prune)
         else stage
         for stage in stages
     )

@@ -11,6 +11,7 @@ from pann.paper import (
     housing,
     index_sets,
     landscape,
+    readings,
     regressions,
     spectra,
     step_cost,
@@ -103,6 +104,12 @@ EXPERIMENTS = (
     _equation("grey_scott", "Grey-Scott: errors of u and v, seconds"),
     _equation("equal_cost", "Poisson: losses and error over time at equal cost", "poisson"),
     _equation("darcy", "Darcy flow in five strips, at two strengths of the constraint"),
+    Experiment(
+        "readings",
+        "equations by other readings of what the paper leaves open",
+        readings.rows,
+        "pann.paper.equations:run",
+    ),
 )
 
 

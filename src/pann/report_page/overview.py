@@ -22,7 +22,9 @@ def tiles(parts: Sequence["Part"], records: Sequence[Mapping[str, Any]]) -> tupl
     """What there is, what is reached, and how good the default is."""
     done = [record for record in records if record["status"] == "done"]
     failed = len(records) - len(done)
-    verdicts = [verdict for part in parts for verdict in _faithful(part)]
+    # Other readings are of the same cells.
+    tables = [part for part in parts if part.experiment.name != "readings"]
+    verdicts = [verdict for part in tables for verdict in _faithful(part)]
     reached = sum(verdict.is_reached for verdict in verdicts)
     best = [ratio for part in parts for _, ratio, _ in best_default(part)]
     found = [

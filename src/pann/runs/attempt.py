@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import errno
 import importlib
 import pathlib
 import time
@@ -9,15 +10,19 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pann.files import FileError
 from pann.files.checks import told
 from pann.runs.claims import Claim
 from pann.runs.result import Result
 from pann.runs.row import Row
 from pann.runs.store import DONE, FAILED, Store, is_failure
 from pann.runs.surroundings import device_kind, surroundings
+from pann.runs.writing import writing_to
 
 # Beside "done" and "failed", what a row can turn out to be.
 BEGUN, SKIPPED, FAILED_BEFORE, CLAIMED = "begun", "skipped", "failed before", "claimed"
+
+_DISK_REFUSES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 
 Work = Callable[[Mapping[str, Any], pathlib.Path], Result]
 
@@ -100,6 +105,7 @@ def _run(row: Row, work: Work, store: Store, claim: Claim) -> Outcome:
         if not isinstance(result, Result):
             raise TypeError(f"work must return a Result, got {type(result).__name__}")
     except (Exception, SystemExit) as error:
+        _check_disk(error, folder)
         result, reason, trace = Result({}), _reason(error), traceback.format_exc()
     seconds = time.perf_counter() - start
     record = {
@@ -116,6 +122,18 @@ def _run(row: Row, work: Work, store: Store, claim: Claim) -> Outcome:
     if not store.add(row, record, result.arrays, claim):
         return Outcome(CLAIMED)
     return Outcome(record["status"], seconds, reason)
+
+
+def _check_disk(error: BaseException, folder: pathlib.Path) -> None:
+    """A disk that is full or read-only is no failure of the row, and would be that of all."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in _DISK_REFUSES:
+            if isinstance(error, FileError):  # its sentence names the file
+                raise error
+            with writing_to(pathlib.Path(cause.filename or folder)):
+                raise cause
+        cause = cause.__cause__ or cause.__context__
 
 
 def record_death(row: Row, store: Store, claim: Claim, *, started: float, reason: str) -> Outcome:
