@@ -38,6 +38,7 @@ LAYERS = (
     "solving",
     "solve",
     "kept",
+    "together",
     "reference",
     "problems",
     "scaling",

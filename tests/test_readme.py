@@ -1,4 +1,4 @@
-"""The README's examples run as printed."""
+"""The examples of the README and of docs/choosing.md run as printed."""
 
 import pathlib
 import re
@@ -6,8 +6,15 @@ import re
 import numpy as np
 import pytest
 
-README = pathlib.Path(__file__).parents[1] / "README.md"
-EXAMPLES = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+ROOT = pathlib.Path(__file__).parents[1]
+
+
+def examples_in(path: str) -> list[str]:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    return re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+
+
+EXAMPLES = examples_in("README.md")
 
 
 def run(example: str) -> dict:
@@ -37,3 +44,19 @@ def test_the_table_and_the_equation_run_as_printed(capsys: pytest.CaptureFixture
     exact = np.sin(0.1 * np.pi) * np.sin(0.2 * np.pi)
     assert solution(x=0.1, y=0.2) == pytest.approx(exact, abs=1e-9)
     assert "relative l2 error" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_channel_keeps_what_is_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """What reacts away of u becomes v, and nothing passes the walls: the mean of u + v stays."""
+    (example,) = examples_in("docs/choosing.md")
+    solution = run(example)["solution"]
+    x = np.arange(40) * 2 * np.pi / 40
+    y, weights = np.polynomial.legendre.leggauss(30)
+    grid = {"x": np.repeat(x, 30), "y": np.tile(y, 40)}
+    means = [
+        np.mean(sum(solution(t=np.full(1200, t), **grid)).reshape(40, 30) @ weights) / 2
+        for t in (0.0, 0.5, 1.0)
+    ]
+    np.testing.assert_allclose(means[1:], means[0], rtol=1e-9)
+    assert "solver constant" in capsys.readouterr().out

@@ -15,7 +15,13 @@ from pann.basis import PiecewiseLegendre, make_basis
 from pann.pde import Periodic
 from pann.pde.windows.gmres import gmres
 from pann.pde.windows.space_axis import SpaceAxis
-from pann.pde.windows.time_axis import decouple, radau_nodes, time_table, to_legendre
+from pann.pde.windows.time_axis import (
+    decouple,
+    node_tables,
+    radau_nodes,
+    time_table,
+    to_legendre,
+)
 from pann.problems.evolving import evolving
 from pann.problems.kdv import DISPERSION, EVOLUTION
 
@@ -172,7 +178,43 @@ def test_the_end_has_the_order_of_radau_IIA(degree):
     assert np.log2(errors[0] / errors[1]) == pytest.approx(2 * degree - 1, abs=0.3)
 
 
+@pytest.mark.parametrize("degree", [3, 4])
+def test_a_second_order_in_time_has_the_order_of_radau_IIA_too(degree):
+    """The number of nodes is the degree less one."""
+    problem = Problem(MOMENT, lambda u: u.tt + u.value, [Initial(0.0), Initial(1.0, order=1)])
+    errors = []
+    for windows in (4, 8):
+        solution = solve_in_windows(problem, windows=windows, degree=degree)
+        errors.append(abs(solution(t=2.0) - np.sin(2.0)))
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(2 * degree - 3, abs=0.5)
+
+
+@pytest.mark.parametrize("frequency", [1.0, 30.0, 1e3, 1e6])
+def test_fast_oscillations_do_not_grow_from_window_to_window(frequency):
+    """u'' = -w^2 u at the nodes: no state (u, u' / w) at the start is larger at the end."""
+    count = 11
+    (u, _, bend), end = node_tables(2, count), np.ones(1)
+    rows = bend + frequency**2 * u
+    moved = -np.linalg.solve(rows[:, 2:], rows[:, :2])
+    functions = np.concatenate([time_table(end, 2, count, k) for k in (0, 1)])
+    amplification = functions[:, :2] + functions[:, 2:] @ moved
+    assert np.max(np.abs(np.linalg.eigvals(amplification))) <= 1 + 1e-9
+
+
 # ---- From window to window ----
+
+
+def test_a_string_between_fixed_ends_swings_through_many_windows():
+    line = Box(x=(0, 1), t=(0, 10), time="t")
+    exact = lambda x, t: jnp.sin(2 * jnp.pi * x) * jnp.sin(2 * jnp.pi * t)
+    start = [Initial(exact), Initial(lambda x, t: 2 * np.pi * np.sin(2 * np.pi * x), order=1)]
+    problem = Problem(line, lambda u: u.tt - u.xx, [Dirichlet(line.boundary, 0.0), *start], exact)
+    solution = pann.solve(problem)
+    assert len(solution.report.history["tail in time"]) > 30
+    assert solution.rel_l2 < 1e-11
+    assert (
+        np.max(np.abs(solution.derivative({"t": 1}, x=np.zeros(9), t=np.linspace(0, 10, 9)))) < 1e-9
+    )
 
 
 def test_windows_join_without_a_gap():
@@ -275,13 +317,15 @@ def test_functions_of_time_are_polynomials_that_keep_the_start(order):
     )
 
 
-def test_decoupled_nodes_are_the_nodes():
-    """into and back diagonalize d/ds between values at the nodes and coefficients."""
-    count, parts = 6, decouple(1, 6)
-    values, slopes = (time_table(radau_nodes(count), 1, count, k)[:, 1:] for k in range(2))
+@pytest.mark.parametrize("order", [1, 2])
+def test_decoupled_nodes_are_the_nodes(order):
+    """into and back diagonalize d/ds and d2/ds2 between values at the nodes and coefficients."""
+    count, parts = 6, decouple(order, 6)
+    values, *slopes = (table[:, order:] for table in node_tables(order, count))
     coefficients = RNG.standard_normal(count)
-    solved = (parts.back @ ((parts.into @ (slopes @ coefficients)) / parts.numbers[1])).real
-    np.testing.assert_allclose(solved, coefficients, atol=1e-10)
+    for slope, number in zip(slopes, parts.numbers[1:], strict=True):
+        solved = (parts.back @ ((parts.into @ (slope @ coefficients)) / number)).real
+        np.testing.assert_allclose(solved, coefficients, atol=1e-10)
     np.testing.assert_allclose((parts.back @ (parts.into @ values)).real, np.eye(count), atol=1e-10)
 
 
@@ -451,7 +495,7 @@ SQUARE = Box(x=(0, 1), y=(0, 1))
         (
             EXACT["dirichlet"],
             {"solver": "constant"},
-            "solver 'constant' needs Fourier functions along all axes of space",
+            "solver .constant. needs a periodic axis",
         ),
     ],
 )

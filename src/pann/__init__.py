@@ -15,6 +15,7 @@ from pann.runs import sweep
 from pann.solution import Solution
 from pann.solve import solve
 from pann.solving.windows import solve_in_windows
+from pann.together import solve_together
 from pann.training import (
     LBFGS,
     Adam,
@@ -91,6 +92,7 @@ __all__ = [
     "runs",
     "solve",
     "solve_in_windows",
+    "solve_together",
     "sweep",
     "targets",
 ]

@@ -1,5 +1,6 @@
 """The commands for the paper: `pann paper list | run | status | table | figure | report`."""
 
+import dataclasses
 import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
@@ -68,6 +69,10 @@ def run(
     cluster: Annotated[
         str | None, typer.Option(help="A Dask scheduler's address, or its file .json.")
     ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(min=1, help="Rows that run as one, at most (default: as memory allows)."),
+    ] = None,
     shard: Annotated[str, typer.Option(help="3/16: the third of 16 equal parts.")] = "1/1",
     retry: Annotated[bool, typer.Option("--retry", help="Try again what failed.")] = False,
     store: Folder = DEFAULT_STORE,
@@ -76,7 +81,7 @@ def run(
     """Run the rows that are not in the store yet; interrupt it, and go on tomorrow."""
     with plainly(STOPPED_SWEEP):
         from pann import compilation_cache
-        from pann.runs import Event, Store, parse_shard, sweep
+        from pann.runs import Event, Store, parse_shard, shard_of, sweep, units_of
         from pann.sweep_screen import event_line, event_report, summary_line, sweep_bar
 
         chosen = _chosen(names, size, mode, trials, only)
@@ -88,13 +93,16 @@ def run(
             show_report(event_report(event), [line], as_json=as_json)
 
         for experiment, rows in chosen:
-            with sweep_bar(experiment.name, len(rows[part[0] - 1 :: part[1]]), told) as report:
+            together = _together(experiment, batch)
+            own = sum(map(len, shard_of(units_of(rows, together), part)))
+            with sweep_bar(experiment.name, own, told) as report:
                 summary = sweep(
                     rows,
                     experiment.work,
                     kept,
                     workers=workers,
                     cluster=cluster,
+                    together=together,
                     shard=part,
                     retry=retry,
                     report=report,
@@ -192,6 +200,13 @@ def report(
         size = write_page(paper_page(Store(store)), out)
         told = {"page": str(out), "bytes": size}
         show_report(told, [f"wrote {out} ({size / 1e6:.1f} MB)"], as_json=as_json)
+
+
+def _together(experiment: Any, batch: int | None) -> Any:
+    """How the rows of an experiment run as one, so many of them if a number is given."""
+    if experiment.together is None or batch is None:
+        return experiment.together
+    return dataclasses.replace(experiment.together, at_most=batch, room=None)
 
 
 def _chosen(

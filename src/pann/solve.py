@@ -14,14 +14,12 @@ import os
 import pathlib
 import time
 from collections.abc import Sequence
-from typing import Any, TypeVar
 
 import jax
 
 from pann.architecture import Architecture, check_widths
 from pann.basis import Basis, make_basis
 from pann.domain import Box
-from pann.loss import Loss
 from pann.model import PANN
 from pann.network import (
     Activation,
@@ -33,25 +31,25 @@ from pann.network import (
 from pann.network.taylor import smoothness
 from pann.pde.ansatz import check_alike
 from pann.pde.fields import Order
+from pann.pde.jumps import with_breaks
 from pann.pde.lift import make_ansatz
 from pann.pde.problem import Problem
-from pann.pde.rows import Causal
 from pann.points import Points
 from pann.solution import Solution, network_options, unsolved
 from pann.solving.configuration import configuration
 from pann.solving.folder import in_folder, prepared_folder
 from pann.solving.gradient import (
     Weighting,
-    balanced,
-    recipe_for,
+    check_trials,
     solve_by_gradient,
+    training_options,
     weightings,
 )
 from pann.solving.second_order import degrees_to_try, solve_second_order
 from pann.solving.setup import CONDITION_WEIGHT, Setup
 from pann.solving.tolerance import check_tolerance, solve_to_tolerance
 from pann.solving.windows import march_windows, suits_windows, windows_or
-from pann.training import GradNorm, Recipe
+from pann.training import Recipe
 from pann.training.stage import Report
 
 # Where nothing is said: the network of the default recipe, and what gradient training takes.
@@ -134,11 +132,9 @@ def solve(
     """
     begin = time.perf_counter()
     by_gradient = recipe != "default"
-    if not isinstance(trials, int) or trials < 1:
-        raise ValueError(f"trials must be an integer of at least 1, got {trials!r}")
-    chosen = weightings(weighting)
+    check_trials(trials)
     weak = constraint not in (None, "exact") or reduction is not None
-    if not by_gradient and (weak or preconditioner or chosen):
+    if not by_gradient and (weak or preconditioner or weightings(weighting)):
         raise ValueError(
             "the default recipe solves for b at each step, where weak constraints, the "
             "preconditioner, reduction and weighting have no place; give recipe='paper' with them"
@@ -201,13 +197,13 @@ def solve(
     if folder is None and resume:
         raise ValueError("resume=True goes on with the work in a folder; name it by out")
     if by_gradient:
-        options: dict[str, Any] = dict(
-            recipe=balanced(recipe_for(recipe), _only(GradNorm, chosen)),
-            loss=_loss(
-                constraint, constraint_weight, reduction or "mean", is_paper=recipe == "paper"
-            ),
-            preconditioner=recipe == "paper" if preconditioner is None else preconditioner,
-            causal=_only(Causal, chosen),
+        options = training_options(
+            recipe=recipe,
+            constraint=constraint,
+            constraint_weight=constraint_weight,
+            reduction=reduction,
+            preconditioner=preconditioner,
+            weighting=weighting,
             trials=trials,
         )
         work = functools.partial(solve_by_gradient, basis=plan.ladder[0], **options)
@@ -280,9 +276,12 @@ def make_plan(
         condition_weight = 1.0 if by_gradient else CONDITION_WEIGHT
     elif not condition_weight > 0:
         raise ValueError(f"condition_weight must be positive, got {condition_weight!r}")
+    orders = problem.check()
+    if not by_gradient and basis is None and points is None and problem.domain.time is None:
+        problem = with_breaks(problem)
     setup = Setup(
         problem,
-        problem.check(),
+        orders,
         points,
         sampling,
         seed,
@@ -326,22 +325,6 @@ def degree_by_rule(c: float, points: Points | int | None, degree: int | None = N
         raise ValueError("c gives the degree by the number of points, ceil(c N) + 8; give points=N")
     count = len(points.coordinates) if isinstance(points, Points) else points
     return math.ceil(c * count) + 8
-
-
-Kind = TypeVar("Kind")
-
-
-def _only(kind: type[Kind], given: Sequence[object]) -> Kind | None:
-    return next((each for each in given if isinstance(each, kind)), None)
-
-
-def _loss(constraint: str | None, weight: float, reduction: str, *, is_paper: bool) -> Loss:
-    name = constraint or ("E" if is_paper else "none")
-    if name == "exact":
-        raise ValueError(
-            "the exact constraint belongs to recipe='default', which solves for b at each step"
-        )
-    return Loss(constraint=name, constraint_weight=weight, reduction=reduction)
 
 
 def _periodic(domain: Box, embedding: EmbeddingOptions | None) -> EmbeddingOptions | None:

@@ -1,6 +1,7 @@
 """Differential equations: fields, conditions, problems, and the collocation systems they make."""
 
 from pann.pde.conditions import (
+    Break,
     Condition,
     Data,
     Dirichlet,
@@ -13,6 +14,7 @@ from pann.pde.conditions import (
 from pann.pde.problem import Problem
 
 __all__ = [
+    "Break",
     "Condition",
     "Data",
     "Dirichlet",

@@ -106,7 +106,18 @@ class Interface:
     weight: float = 1.0
 
 
-Condition = Dirichlet | Neumann | Robin | Initial | Data | Periodic | Interface
+@dataclasses.dataclass(frozen=True)
+class Break:
+    """The equation jumps on the plane axis = at: polynomials break there.
+
+    All fields stay as smooth as the equation asks for: of second order, value and slope.
+    """
+
+    axis: str
+    at: float | int
+
+
+Condition = Dirichlet | Neumann | Robin | Initial | Data | Periodic | Interface | Break
 
 
 def values_at(value: Any, domain: Box, points: np.ndarray) -> np.ndarray:

@@ -73,8 +73,9 @@ def levenberg_marquardt(
         for step in range(len(training) - 1, iterations):
             system = _prepare(blocks, state, domain)
             accepted = False
-            for _ in range(MAX_TRIES):
-                proposal = _propose(state, system, jnp.asarray(damping))
+            for tries in range(MAX_TRIES):
+                share = jnp.asarray(0.5 ** max(0, tries - MAX_TRIES // 2))
+                proposal = _propose(state, system, jnp.asarray(damping), share)
                 new = float(_norm(blocks, proposal, domain))
                 accepted = new < value
                 damping = damping / 3 if accepted else damping * 4
@@ -185,15 +186,18 @@ def _prepare(blocks: tuple[Block, ...], state: _State, domain: Box) -> tuple[Arr
 
 
 @eqx.filter_jit
-def _propose(state: _State, system: tuple[Array, ...], damping: Float[Array, ""]) -> _State:
+def _propose(
+    state: _State, system: tuple[Array, ...], damping: Float[Array, ""], share: Float[Array, ""]
+) -> _State:
+    """A share of the damped step, all of it but where more damping, which spares b, is no help."""
     normal, gradient, lengths, r, lengths_b, right, overlap = system
     floor = 10 * jnp.finfo(normal.dtype).eps
     damped = normal + (damping + floor) * jnp.eye(len(gradient), dtype=normal.dtype)
     step = jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(damped), gradient) / lengths
     moving, fixed = eqx.partition(state.parameters, trainable(state.parameters))
     flat, unravel = ravel_pytree(network_only(moving))
-    moved = eqx.tree_at(lambda p: p.b, unravel(flat - step), moving.b)
-    linear = jax.scipy.linalg.solve_triangular(r, right - overlap @ step) / lengths_b
+    moved = eqx.tree_at(lambda p: p.b, unravel(flat - share * step), moving.b)
+    linear = share * jax.scipy.linalg.solve_triangular(r, right - overlap @ step) / lengths_b
     unknowns = state.unknowns
     num_terms, num_fields = unknowns.b.shape
     b = unknowns.b - linear[: num_terms * num_fields].reshape(num_fields, num_terms).T

@@ -114,12 +114,14 @@ def least_squares(
     """By QR of the columns scaled to unit length; columns that depend on others get zero."""
     lengths = jnp.linalg.norm(matrix, axis=0)
     scale = jnp.where(lengths > 0, lengths, 1.0)
-    q, r = jnp.linalg.qr(matrix / scale)
+    # The last column of R is Q^T b: Q itself, which costs as much as R, is never made.
+    whole = jnp.linalg.qr(jnp.column_stack([matrix / scale, right]), mode="r")
+    count = matrix.shape[1]
+    r, projected = whole[:count, :count], whole[:count, -1]
     diagonal = jnp.abs(jnp.diagonal(r))
     small = diagonal <= 1e3 * jnp.finfo(matrix.dtype).eps
-    r = jnp.where(small[:, None] | small[None, :], jnp.eye(r.shape[0], dtype=r.dtype), r)
-    projected = jnp.where(small, 0.0, q.T @ right)
-    return jax.scipy.linalg.solve_triangular(r, projected) / scale
+    r = jnp.where(small[:, None] | small[None, :], jnp.eye(count, dtype=r.dtype), r)
+    return jax.scipy.linalg.solve_triangular(r, jnp.where(small, 0.0, projected)) / scale
 
 
 @eqx.filter_jit

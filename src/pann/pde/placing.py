@@ -1,6 +1,7 @@
 """Where the equation and the conditions are asked to hold: points inside, on faces, in pairs."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -13,6 +14,7 @@ from pann.basis import Basis, Fourier, Legendre, PiecewiseLegendre
 from pann.domain import SIDES, Box, Faces
 from pann.pde.blocks import Operator, Placed
 from pann.pde.conditions import (
+    Break,
     Data,
     Dirichlet,
     Initial,
@@ -91,11 +93,14 @@ def place_conditions(
 ) -> list[Placed]:
     """Every condition at points on its faces, so many along each piece of an axis.
 
-    Hard ones are left out: they hold by the form of the solution.
+    Hard ones are left out: they hold by the form of the solution. Breaks are no conditions but for
+    what ties the pieces.
     """
     placed = []
     for number, condition in enumerate(problem.conditions):
-        if isinstance(condition, Dirichlet | Initial) and condition.hard:
+        if isinstance(condition, Break) or (
+            isinstance(condition, Dirichlet | Initial) and condition.hard
+        ):
             continue
         name = f"{type(condition).__name__.lower()} {number + 1}"
         field = problem.field_number(condition)
@@ -201,7 +206,7 @@ def _interface(
 
 
 def _smooth_across(problem: Problem, points_per_axis: int) -> list[Placed]:
-    """Fields without a condition on an interface: as smooth across it as the equation asks for.
+    """Fields without a condition on a plane: as smooth across it as the equation asks for.
 
     All fields share a basis; where it breaks for one of them, nothing else ties the others.
     """
@@ -290,6 +295,7 @@ def _unit(problem: Problem, axis: str, order: int) -> Order:
     return tuple(order if name == axis else 0 for name in problem.domain.names)
 
 
+@functools.lru_cache(maxsize=16)
 def _num_residuals(problem: Problem) -> int:
     """How many equations there are, from a run on ones."""
     ones = jnp.ones(2)

@@ -6,7 +6,7 @@ import numpy as np
 
 from pann.basis import Basis, PiecewiseLegendre
 from pann.domain import Box
-from pann.pde.conditions import Condition, Interface, values_at
+from pann.pde.conditions import Break, Condition, Interface, values_at
 
 # Planes that are closer, relative to the width of the axis, are one, rounded in two ways.
 SAME_PLANE = 1e-9
@@ -16,17 +16,17 @@ CHECK_POINTS = 16
 
 
 def planes(domain: Box, conditions: Sequence[Condition]) -> dict[str, list[float]]:
-    """Where the interfaces cut each axis that they cut, in increasing order."""
+    """Where interfaces and breaks cut each axis that they cut, in increasing order."""
     found: dict[str, list[float]] = {}
-    interfaces = [condition for condition in conditions if isinstance(condition, Interface)]
-    for condition in sorted(interfaces, key=lambda condition: condition.at):
+    cuts = [condition for condition in conditions if isinstance(condition, Interface | Break)]
+    for condition in sorted(cuts, key=lambda condition: condition.at):
         known = found.setdefault(condition.axis, [])
         if not any(is_same_plane(domain, condition, condition.axis, at) for at in known):
             known.append(float(condition.at))
     return found
 
 
-def is_same_plane(domain: Box, condition: Interface, axis: str, at: float | int) -> bool:
+def is_same_plane(domain: Box, condition: Interface | Break, axis: str, at: float | int) -> bool:
     """Whether the condition holds on the plane axis = at."""
     width = float(domain.widths[domain.names.index(axis)])
     return condition.axis == axis and abs(condition.at - at) <= SAME_PLANE * width
@@ -67,33 +67,38 @@ def moved_off(
     return moved
 
 
-def check_interface(domain: Box, condition: Interface, others: Sequence[Condition]) -> None:
-    """Refuse a plane that is not inside, is there twice, or has a coefficient that is not finite.
-
-    `others` are conditions for the same field.
-    """
-    axis, at = condition.axis, condition.at
+def check_plane(domain: Box, condition: Interface | Break) -> None:
+    """Refuse a plane that is not inside, or across an axis that cannot be cut."""
+    what, axis, at = type(condition).__name__, condition.axis, condition.at
     if axis not in domain.names:
         raise ValueError(
-            f"Interface names axis '{axis}', which is not in the domain; its axes are "
+            f"{what} names axis '{axis}', which is not in the domain; its axes are "
             f"{', '.join(domain.names)}"
         )
     if axis in domain.periodic:
         raise ValueError(
-            f"Interface is across axis '{axis}', which is periodic; make the box without "
+            f"{what} is across axis '{axis}', which is periodic; make the box without "
             "periodic=... and use the condition pann.pde.Periodic"
         )
     if axis == domain.time:
         raise ValueError(
-            f"Interface is across axis '{axis}', which is time; solve one interval after the other"
+            f"{what} is across axis '{axis}', which is time; solve one interval after the other"
         )
     index = domain.names.index(axis)
     low, high = domain.lower[index], domain.upper[index]
     room = SAME_PLANE * (high - low)
     if not low + room < at < high - room:
-        raise ValueError(
-            f"Interface is at {axis} = {at}, which must lie inside ({low:g}, {high:g})"
-        )
+        raise ValueError(f"{what} is at {axis} = {at}, which must lie inside ({low:g}, {high:g})")
+
+
+def check_interface(domain: Box, condition: Interface, others: Sequence[Condition]) -> None:
+    """Refuse a plane that is not inside, is there twice, or has a coefficient that is not finite.
+
+    `others` are conditions for the same field.
+    """
+    check_plane(domain, condition)
+    axis, at = condition.axis, condition.at
+    index = domain.names.index(axis)
     for other in others:
         if isinstance(other, Interface) and is_same_plane(domain, other, axis, at):
             raise ValueError(

@@ -13,6 +13,7 @@ import numpy as np
 from pann.basis import PiecewiseLegendre
 from pann.domain import Box, Faces
 from pann.pde.conditions import (
+    Break,
     Condition,
     Data,
     Dirichlet,
@@ -24,7 +25,8 @@ from pann.pde.conditions import (
     Values,
 )
 from pann.pde.fields import Field, Order
-from pann.pde.planes import check_interface, piecewise_axes
+from pann.pde.known import in_parts, known_fields, known_values
+from pann.pde.planes import check_interface, check_plane, piecewise_axes
 
 CHECK_POINTS = 16
 # Axis, side and order of a derivative by that axis: what a hard condition fixes.
@@ -55,31 +57,41 @@ class Problem:
         operator: Callable[..., Any],
         exact: Callable[..., Any],
         *,
+        fields: tuple[str, ...] = ("u",),
         name: str = "manufactured",
     ) -> "Problem":
         """operator(u, ...) = operator(exact, ...) with exact boundary and initial data.
 
         The right-hand side comes from `exact`, a function of the coordinates in jnp, by automatic
-        differentiation.
+        differentiation; for several fields `exact` and `operator` return tuples. Initial data are
+        as many as the order in time.
         """
 
-        def residual(u: Field, **coordinates: Any) -> Any:
-            known = _known_field(domain, exact, coordinates)
-            wanted = {key: coordinates[key] for key in _arguments(operator)[1:]}
-            return operator(u, **wanted) - operator(known, **wanted)
+        def residual(**given: Any) -> tuple[Any, ...]:
+            coordinates = {axis: given[axis] for axis in domain.names}
+            wanted = {key: coordinates[key] for key in _arguments(operator)[len(fields) :]}
+            found = operator(*(given[field] for field in fields), **wanted)
+            true = operator(*known_fields(domain, exact, fields, coordinates), **wanted)
+            both = zip(in_parts(found), in_parts(true), strict=True)
+            return tuple(left - right for left, right in both)
 
         residual.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             [
                 inspect.Parameter(key, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-                for key in ("u", *domain.names)
+                for key in (*fields, *domain.names)
             ]
         )
+        free = Problem(domain, residual, (), exact, fields, name=name)
         conditions: list[Condition] = []
-        if len(domain.boundary):
-            conditions.append(Dirichlet(domain.boundary, exact))
-        if domain.time is not None:
-            conditions.append(Initial(exact))
-        return Problem(domain, residual, conditions, exact, name=name)
+        for number, field in enumerate(fields):
+            if len(domain.boundary):
+                value = known_values(domain, exact, fields, field)
+                conditions.append(Dirichlet(domain.boundary, value, field))
+            if domain.time is not None:
+                for order in range(free.highest_order(number, domain.time)):
+                    value = known_values(domain, exact, fields, field, order)
+                    conditions.append(Initial(value, order, field))
+        return dataclasses.replace(free, conditions=conditions)
 
     def evaluate(
         self, get: Callable[[int, Order], Any], coordinates: Any, parameters: Mapping[str, Any]
@@ -92,8 +104,7 @@ class Problem:
         given |= {axis: coordinates[:, i] for i, axis in enumerate(self.domain.names)}
         given |= dict(parameters)
         result = self.residual(**{name: given[name] for name in _arguments(self.residual)})
-        parts = result if isinstance(result, tuple) else (result,)
-        return tuple(part.value if isinstance(part, Field) else part for part in parts)
+        return tuple(part.value if isinstance(part, Field) else part for part in in_parts(result))
 
     def hard_traces(self, field: str) -> dict[Trace, Values]:
         """What holds exactly for a field, from its hard conditions."""
@@ -132,13 +143,13 @@ class Problem:
                 f"{self.name} has no conditions: infinitely many solutions; add for instance "
                 "conditions=[pann.Dirichlet(domain.boundary, 0.0)]"
             )
-        orders = self._check_residual()
+        orders = _orders_asked_for(self)
         self._check_order_at_interfaces()
         return orders
 
     @property
     def pieces(self) -> dict[str, PiecewiseLegendre]:
-        """The families along the axes that interfaces cut into pieces."""
+        """The families along the axes that interfaces and breaks cut into pieces."""
         return piecewise_axes(self.domain, self.conditions)
 
     def highest_order(self, field: int, axis: str) -> int:
@@ -155,7 +166,9 @@ class Problem:
         return max(asked)
 
     def field_number(self, condition: Condition) -> int:
-        return 0 if condition.field is None else self.fields.index(condition.field)
+        """The field that a condition is about, the first if it names none."""
+        name = None if isinstance(condition, Break) else condition.field
+        return 0 if name is None else self.fields.index(name)
 
     def _check_names(self) -> None:
         clash = set(self.fields) & set(self.domain.names)
@@ -170,6 +183,9 @@ class Problem:
                 )
 
     def _check_condition(self, condition: Condition) -> None:
+        if isinstance(condition, Break):
+            check_plane(self.domain, condition)
+            return
         what = type(condition).__name__
         field = condition.field
         if field is None and len(self.fields) > 1:
@@ -290,28 +306,11 @@ class Problem:
         return tuple(asked)
 
 
+# A problem is solved many times: what its residual asks for does not change.
+@functools.lru_cache(maxsize=16)
+def _orders_asked_for(problem: Problem) -> tuple[Order, ...]:
+    return problem._check_residual()
+
+
 def _arguments(function: Callable[..., Any]) -> list[str]:
     return list(inspect.signature(function).parameters)
-
-
-def _known_field(domain: Box, exact: Callable[..., Any], coordinates: Mapping[str, Any]) -> Field:
-    """The exact solution as a field, its derivatives by automatic differentiation."""
-    points = jnp.stack([coordinates[name] for name in domain.names], axis=1)
-
-    def at(point: jax.Array) -> jax.Array:
-        return exact(**{name: point[i] for i, name in enumerate(domain.names)})
-
-    def get(order: Order) -> jax.Array:
-        function: Callable[[jax.Array], jax.Array] = at
-        for axis, times in enumerate(order):
-            for _ in range(times):
-                function = _differentiated(function, jnp.eye(domain.dimension)[axis])
-        return jax.vmap(function)(points)
-
-    return Field("exact", domain, get)
-
-
-def _differentiated(
-    function: Callable[[jax.Array], jax.Array], direction: jax.Array
-) -> Callable[[jax.Array], jax.Array]:
-    return lambda point: jax.jvp(function, (point,), (direction.astype(point.dtype),))[1]

@@ -5,7 +5,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from pann.runs.attempt import (
     BEGUN,
@@ -15,7 +15,6 @@ from pann.runs.attempt import (
     Outcome,
     Task,
     Work,
-    attempt,
     find_work,
     known,
 )
@@ -23,7 +22,10 @@ from pann.runs.cluster import run_on_cluster
 from pann.runs.row import Row
 from pann.runs.store import DONE, FAILED, Store
 from pann.runs.surroundings import surroundings
+from pann.runs.together import Together, attempt_unit, units_of
 from pann.runs.workers import run_in_processes
+
+Item = TypeVar("Item")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +56,7 @@ def sweep(
     *,
     workers: int = 1,
     cluster: Any = None,
+    together: Together | None = None,
     shard: tuple[int, int] = (1, 1),
     retry: bool = False,
     report: Callable[[Event], None] = lambda event: None,
@@ -66,6 +69,10 @@ def sweep(
     else `pann.runs.cluster` takes. A row that fails is recorded with its reason and stops no other;
     Ctrl-C gives back the rows at work. Of `shard` (k, n), rows k, k + n, k + 2n, ... are run. Rows
     that others have claimed are not waited for.
+
+    `together` says which rows may run as one piece of work. Each has its own record, with its share
+    of the seconds, and with the number of rows under `together`. Shards are then counted by units
+    of such rows. On a cluster every row runs alone.
     """
     if workers < 1:
         raise ValueError(f"workers must be at least 1, got {workers}")
@@ -76,7 +83,8 @@ def sweep(
             "with several workers the work is given by name, 'module:function', so that other "
             f"processes can import it; got {work!r}"
         )
-    own = shard_of(list(dict.fromkeys(rows)), shard)
+    units = shard_of(units_of(list(dict.fromkeys(rows)), together), shard)
+    own = [row for unit in units for row in unit]
     function = find_work(work) if isinstance(work, str) else work
     store = store if isinstance(store, Store) else Store(os.fspath(store))
     store.prepare()
@@ -98,16 +106,21 @@ def sweep(
             tell(index, outcome)
             report(Event(task.row, outcome.kind, reason=outcome.reason))
             del tasks[index]
+    numbers = {row: index for index, row in enumerate(own)}
+    left = [
+        {numbers[row]: tasks[numbers[row]] for row in unit if numbers[row] in tasks}
+        for unit in units
+    ]
+    left = [unit for unit in left if unit]
     if cluster is not None:
         assert isinstance(work, str)
         run_on_cluster(tasks, work, store, cluster, tell)
     elif workers > 1:
         assert isinstance(work, str)
-        run_in_processes(tasks, work, store, workers, tell)
+        run_in_processes(left, work, together, store, workers, tell)
     else:
-        for index, task in tasks.items():
-            begun = lambda index=index: tell(index, Outcome(BEGUN))
-            tell(index, attempt(task, function, store, begun=begun))
+        for unit in left:
+            attempt_unit(unit, function, together, store, tell)
     for index, task in tasks.items():
         kind = outcomes[index].kind if index in outcomes else CLAIMED
         if kind not in (DONE, FAILED):
@@ -125,7 +138,7 @@ def parse_shard(text: str) -> tuple[int, int]:
     return shard
 
 
-def shard_of(rows: Sequence[Row], shard: tuple[int, int]) -> list[Row]:
+def shard_of(rows: Sequence[Item], shard: tuple[int, int]) -> list[Item]:
     """Rows k, k + n, k + 2n, ... of shard k of n."""
     _check_shard(shard)
     return list(rows[shard[0] - 1 :: shard[1]])

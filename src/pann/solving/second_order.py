@@ -2,30 +2,23 @@
 
 import dataclasses
 import functools
-import itertools
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from pann.architecture import Architecture
 from pann.basis import Basis
-from pann.model import Parameters
-from pann.network import Complementary
-from pann.pde.blocks import Block
-from pann.pde.levenberg import levenberg_marquardt, residual_sizes
-from pann.pde.newton import Unknowns, newton, start
+from pann.pde.conditions import Break
+from pann.pde.newton import newton, start
 from pann.pde.problem import Problem
 from pann.solution import Report, Solution, progress_of, trial_figures
+from pann.solving.beside import with_network
 from pann.solving.inverse import SMALL, is_inverse, solve_inverse
 from pann.solving.polynomial import carried, polynomial_model
 from pann.solving.quality import indicator, relative_errors
 from pann.solving.setup import Setup
-from pann.training.stage import Progress
 
 # Degrees to try by dimension, and when a solution counts as resolved.
 LADDERS = {1: (8, 16, 32, 64, 128), 2: (8, 14, 22, 32, 44), 3: (6, 9, 13, 17)}
@@ -33,14 +26,10 @@ HIGH_DIMENSIONAL = (3, 5, 7)
 # On many pieces, or in many dimensions, the ladder ends before it has more coefficients.
 MAX_LADDER_COLUMNS = 3_000
 RESOLVED = 1e-10
+# A network that leaves more than this share of the residual is of little help.
+LITTLE = 0.1
 # A network is tried where the relative residual at fresh points is above this.
 UNRESOLVED = 1e-6
-# First layers to race: steep units along the axes for kinks and fronts, gentle ones in all
-# directions for what a slightly larger basis would resolve.
-STARTS = (Complementary((2.0, 20.0), 0.5), Complementary((3.0, 8.0), 0.0))
-RACE_STEPS = 15
-# With fewer points than this the network fits them and nothing between them.
-POINTS_A_PARAMETER = 4
 
 
 def degrees_to_try(problem: Problem) -> tuple[int, ...]:
@@ -95,17 +84,21 @@ def solve_second_order(
     figures = [trial_figures(solution, setup.seed)] * trials
     if architectures[0].widths and has_network:
         both = [
-            _with_network(
+            _beside_or_alone(
                 dataclasses.replace(
                     setup,
                     seed=setup.seed + trial,
                     checkpoint=setup.checkpoint.within(f"trial {trial}"),
                 ),
                 small,
-                architectures,
-                iterations,
-                begun_with if trial == 0 else None,
-                begin,
+                max(LITTLE * solution.residual, RESOLVED),
+                functools.partial(
+                    with_network,
+                    architectures=architectures,
+                    iterations=iterations,
+                    begun_with=begun_with if trial == 0 else None,
+                    begin=begin,
+                ),
             )
             for trial in range(trials)
         ]
@@ -129,122 +122,20 @@ def _tried(solution: Solution, begin: float) -> Solution:
     return dataclasses.replace(solution, report=report)
 
 
-def _with_network(
-    setup: Setup,
-    before: Solution,
-    architectures: Sequence[Architecture],
-    iterations: int,
-    begun_with: Solution | None,
-    begin: float,
+def _beside_or_alone(
+    setup: Setup, before: Solution, enough: float, train: Callable[[Setup, Solution], Solution]
 ) -> Solution:
-    """Features where the residual is large, trained with the polynomial; kept if that helps."""
-    problem, basis, precision = setup.problem, before.model.basis, architectures[0].precision
-    num_parameters = architectures[0].num_network_parameters(
-        problem.domain.dimension, len(problem.fields)
-    )
-    blocks = setup.blocks(basis, precision, at_least=POINTS_A_PARAMETER * num_parameters)
-    fresh = setup.fresh(basis)
-    unknowns = Unknowns(
-        before.model.parameters.b,
-        {name: jnp.asarray(value, precision) for name, value in before.parameters.items()},
-    )
-    train = functools.partial(levenberg_marquardt, blocks, (fresh, *blocks[1:]))
-    told = lambda step, value: setup.report(
-        Progress("network", step, iterations, {"fresh residual": value})
-    )
-    raced_steps = 0
-    if begun_with is not None and begun_with.model.parameters.network is not None:
-        network = _network_of(begun_with)
-    else:
-        raced = [
-            train(
-                _complementary(setup, blocks[0], unknowns, architecture, first_layer),
-                unknowns,
-                problem.domain,
-                iterations=min(RACE_STEPS, iterations),
-                report=told,
-                checkpoint=setup.checkpoint.within(f"start {number}"),
-            )
-            for number, (architecture, first_layer) in enumerate(
-                itertools.product(architectures, STARTS)
-            )
-        ]
-        network, unknowns, ahead = min(raced, key=lambda each: min(each[2].fresh))
-        raced_steps = len(ahead.fresh) - 1
-        iterations -= raced_steps
-    trained, solved, outcome = train(
-        network,
-        unknowns,
-        problem.domain,
-        iterations=iterations,
-        report=told,
-        checkpoint=setup.checkpoint.within("network"),
-    )
-    whole = dataclasses.replace(
-        trained,
-        b=solved.b,
-        keep_b=jnp.ones(basis.num_terms, bool),
-        overlap=jnp.zeros_like(solved.b),
-    )
-    model = dataclasses.replace(before.model, parameters=whole)
-    residual = indicator(fresh, blocks[1:], solved, model, setup.ansatz)
-    rel_l2, field_errors = relative_errors(problem, model, setup.ansatz)
-    steps = raced_steps + len(outcome.fresh) - 1
-    how = f"{before.report.how}, then Levenberg-Marquardt on both, {steps} steps"
-    report = dataclasses.replace(
-        before.report,
-        how=how,
-        residual=residual,
-        rel_l2=rel_l2,
-        stop=outcome.reason,
-        seconds=time.perf_counter() - begin,
-        field_errors=field_errors,
-        history=before.report.history
-        | {"training residual": outcome.training, "fresh residual": outcome.fresh},
-    )
-    parameters = {name: float(value) for name, value in solved.parameters.items()}
-    return dataclasses.replace(before, model=model, parameters=parameters, report=report)
+    """A network beside the polynomial; by itself, with a constant, where that is of little help.
 
-
-def _network_of(solution: Solution) -> Parameters:
-    """The network of an earlier solution, without its polynomial."""
-    parameters = solution.model.parameters
-    return dataclasses.replace(
-        parameters,
-        b=parameters.b[:0],
-        keep_b=parameters.keep_b[:0],
-        overlap=parameters.overlap[:0],
-    )
-
-
-def _complementary(
-    setup: Setup,
-    inside: Block,
-    unknowns: Unknowns,
-    architecture: Architecture,
-    initialization: Complementary,
-) -> Parameters:
-    """A network with its units at points of large residual, of scales that the basis lacks."""
-    key, place_key = jax.random.split(jax.random.key(setup.seed))
-    parameters = architecture.start(inside.x.shape[1], 0, unknowns.b.shape[1], key=key)
-    network = parameters.network
-    assert network is not None
-    sizes = residual_sizes(inside, unknowns) ** 2
-    chances = 0.7 * sizes / max(float(np.sum(sizes)), 1e-300) + 0.3 / len(sizes)
-    units = architecture.widths[0]
-    rng = np.random.default_rng(setup.seed)
-    chosen = rng.choice(len(sizes), units, p=chances / np.sum(chances))
-    centers = inside.x[chosen]
-    if network.embedding is not None:
-        centers = jax.vmap(network.embedding)(centers)
-    weight, bias = initialization.first_layer(
-        centers.shape[1], units, key=place_key, dtype=architecture.precision, centers=centers
-    )
-    return eqx.tree_at(
-        lambda p: (p.network.weights[0], p.network.biases[0], p.a),
-        parameters,
-        (weight, bias, jnp.zeros_like(parameters.a)),
-    )
+    What a polynomial leaves of a front ripples everywhere, and may be harder than the front.
+    """
+    beside, basis = train(setup, before), before.model.basis
+    constants = np.flatnonzero(np.asarray(basis.degrees) == 0)
+    if beside.residual <= enough or is_inverse(setup.problem) or len(constants) == len(basis):
+        return beside
+    own = dataclasses.replace(setup, checkpoint=setup.checkpoint.within("alone"))
+    constant = on_basis(own, basis.subset(constants), before.model.precision, None, 0.0)
+    return min(beside, train(own, constant), key=lambda candidate: candidate.residual)
 
 
 def on_basis(
@@ -265,7 +156,7 @@ def on_basis(
         fields=problem.fields,
         parameters=parameters,
         report=Report(
-            how=f"Gauss-Newton on the polynomial, {len(outcome.sums) - 1} steps",
+            how=f"Gauss-Newton on the polynomial{_pieces(problem)}, {len(outcome.sums) - 1} steps",
             degree=int(np.max(basis.degrees, initial=0)),
             num_points=sum(len(block.weights) for block in blocks),
             residual=indicator(setup.fresh(basis), blocks[1:], unknowns, model, setup.ansatz),
@@ -278,3 +169,9 @@ def on_basis(
         problem=problem,
         ansatz=setup.ansatz,
     )
+
+
+def _pieces(problem: Problem) -> str:
+    """Where the polynomial breaks because the equation jumps."""
+    at = [f"{c.axis} = {c.at:.6g}" for c in problem.conditions if isinstance(c, Break)]
+    return f", in pieces that meet at {', '.join(at)}" if at else ""

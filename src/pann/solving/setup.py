@@ -7,7 +7,7 @@ from pann.basis import Basis
 from pann.checkpoints import NOWHERE, Checkpoint
 from pann.pde.ansatz import Ansatz
 from pann.pde.blocks import Block, Placed, make_block
-from pann.pde.conditions import Data, Dirichlet, Neumann, Robin
+from pann.pde.conditions import Break, Data, Dirichlet, Neumann, Robin
 from pann.pde.fields import Order
 from pann.pde.placing import (
     OnFaces,
@@ -110,6 +110,6 @@ def num_faces(problem: Problem) -> int:
     for condition in problem.conditions:
         if isinstance(condition, Dirichlet | Neumann | Robin):
             count += len(condition.faces)
-        elif not isinstance(condition, Data):
+        elif not isinstance(condition, Break | Data):
             count += 1
     return max(count, 1)

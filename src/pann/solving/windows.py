@@ -113,10 +113,9 @@ def march_windows(
     )
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         axes = first_axes(setup.problem, modes, plan.tolerance)
-        if solver == "constant" and not all(axis.is_fourier for axis in axes):
+        if solver == "constant" and axes and not any(axis.is_fourier for axis in axes):
             raise ValueError(
-                "the solver 'constant' needs Fourier functions along all axes of space; use "
-                "'frozen' or leave it out"
+                "the solver 'constant' needs a periodic axis; use 'frozen' or leave it out"
             )
         return solve_plan(setup, plan, axes, begin)[0]
 
@@ -212,13 +211,9 @@ def suits_windows(problem: Problem) -> bool:
     """Whether windows are the way to solve a problem if nothing else is said.
 
     They start exactly from the initial state and meet constants on the boundary exactly; other
-    values there they meet to the tolerance, which is not what hard ones ask for. Of second order in
-    time they may fail between fixed ends, where one system over all of time does not.
+    values there they meet to the tolerance, which is not what hard ones ask for.
     """
     problem.check()
-    time_axis = problem.domain.time
-    if time_axis is not None and highest_order(problem, time_axis) > 1:
-        return False
     hard_values = [
         condition.value
         for condition in problem.conditions

@@ -31,6 +31,7 @@ from pann.training.stage import (
     Recorder,
     Stage,
     Task,
+    map_trials,
     saved_history,
 )
 
@@ -196,7 +197,7 @@ def _descend(stage: GradientStage, task: Task, trials: Parameters) -> tuple[Para
         factors, axis = factorize_trials(task, trials)
     num_trials = trials.keep_b.shape[0]
     weights = task.weights(trials)
-    state = _start(stage, trials, jax.random.split(task.key, num_trials))
+    state = _start(stage, trials, task.trial_keys(num_trials))
     recorder = Recorder(stage, task, stage.num_steps)
     step, saved = 0, task.checkpoint.under_way()
     if saved is not None:
@@ -214,6 +215,7 @@ def _descend(stage: GradientStage, task: Task, trials: Parameters) -> tuple[Para
             weights,
             factors,
             axis,
+            task.cases,
         )
         step += count
         recorder.record(step, values | task.watch(state.parameters))
@@ -259,13 +261,17 @@ def _advance(
     weights: Float[Array, "trials points"],
     factors: Factors | None,
     axis: int | None,
+    cases: int | None,
 ) -> tuple[_State, dict[str, Float[Array, " trials"]]]:
     optimizer = stage.optimizer()
-    num_rows = rows.num_points
 
     def one(
-        state: _State, weight: Float[Array, " points"], own: Factors | None
+        trial: tuple[_State, Float[Array, " points"], Factors | None],
+        shared: tuple[TrainingRows, TrainingRows | None, Factors | None],
     ) -> tuple[_State, dict[str, Array]]:
+        (state, weight, own), (rows, held_out, common) = trial, shared
+        own = common if own is None else own
+        num_rows = rows.num_points
         weighted = eqx.tree_at(lambda r: r.weights, rows, weight)
         projector = None if own is None else own.q
         spec = trainable(state.parameters)
@@ -365,12 +371,8 @@ def _advance(
         new = _State(parameters, optimizer_state, state.key, now, code, best, best_error, best_step)
         return new, values
 
-    if weights.shape[0] > 1:
-        return jax.vmap(one, in_axes=(0, 0, axis))(states, weights, factors)
-    # On a CPU matrix products with a batch axis of one are slower than without it.
-    first = lambda tree: jax.tree.map(lambda leaf: leaf[0], tree)
-    advanced = one(first(states), weights[0], factors if axis is None else first(factors))
-    return jax.tree.map(lambda leaf: leaf[None], advanced)
+    own, common = (None, factors) if axis is None else (factors, None)
+    return map_trials(one, cases, (states, weights, own), (rows, held_out, common))
 
 
 def _largest(vector: Float[Array, " parameters"]) -> Float[Array, ""]:

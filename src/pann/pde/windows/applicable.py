@@ -1,6 +1,15 @@
 """Which problems can be solved window by window, and why others cannot."""
 
-from pann.pde.conditions import Condition, Data, Dirichlet, Initial, Interface, Neumann, Robin
+from pann.pde.conditions import (
+    Break,
+    Condition,
+    Data,
+    Dirichlet,
+    Initial,
+    Interface,
+    Neumann,
+    Robin,
+)
 from pann.pde.problem import Problem
 from pann.pde.windows.building import highest_order, is_joined, specs
 
@@ -27,7 +36,7 @@ def reason_against(problem: Problem) -> str | None:
 
 
 def _against(problem: Problem, condition: Condition) -> str | None:
-    if isinstance(condition, Data | Interface):
+    if isinstance(condition, Break | Data | Interface):
         return f"windows do not take the condition {type(condition).__name__}"
     if isinstance(condition, Dirichlet | Neumann | Robin):
         if any(axis == problem.domain.time for axis, _ in condition.faces.sides):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Iterable
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ from pann.pde.fields import Order
 from pann.pde.problem import Problem
 from pann.pde.windows.space_axis import SpaceAxis
 from pann.pde.windows.system import Channel, Grid, Rows, RowValues, System, Window
-from pann.pde.windows.time_axis import decouple, radau_nodes, time_table
+from pann.pde.windows.time_axis import decouple, node_tables, radau_nodes, time_table
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,11 +86,12 @@ def make_system(
 ) -> System:
     """Tables for windows with `count` nodes in time."""
     channels = channels_of(problem)
-    in_time = highest_order(problem, str(problem.domain.time))
     highest = [highest_order(problem, axis.name) for axis in axes]
     rng = np.random.default_rng(seed + 7)
 
-    def grid(reference: list[np.ndarray], times: np.ndarray) -> Grid:
+    def grid(
+        reference: list[np.ndarray], times: np.ndarray, time_tables: Iterable[np.ndarray]
+    ) -> Grid:
         return Grid(
             points=tuple(
                 jnp.asarray(axis.coordinates(at)) for axis, at in zip(axes, reference, strict=True)
@@ -99,29 +101,30 @@ def make_system(
                 for axis, at, most in zip(axes, reference, highest, strict=True)
             ),
             times=jnp.asarray(times),
-            time_tables=tuple(
-                jnp.asarray(time_table(times, time_order, count, k)) for k in range(in_time + 1)
-            ),
+            time_tables=tuple(map(jnp.asarray, time_tables)),
         )
 
     nodes = [axis.grid[0] for axis in axes]
+    anywhere = [rng.uniform(-1.0, 1.0, len(at)) for at in nodes]
+    at_any_time = np.sort(rng.uniform(0, 1, count))
     decoupled = decouple(time_order, count)
     rows = tuple(
         tuple(Rows(jnp.asarray(forms(problem, axis, field))) for field in problem.fields)
         for axis in axes
     )
-    all_fourier = all(axis.is_fourier for axis in axes)
     return System(
-        grid=grid(nodes, radau_nodes(count)),
+        grid=grid(nodes, radau_nodes(count), node_tables(time_order, count)),
         fresh=grid(
-            [rng.uniform(-1.0, 1.0, len(at)) for at in nodes], np.sort(rng.uniform(0, 1, count))
+            anywhere,
+            at_any_time,
+            (time_table(at_any_time, time_order, count, k) for k in range(time_order + 1)),
         ),
         projections=tuple(jnp.asarray(axis.projection) for axis in axes),
         rows=rows,
         numbers=jnp.asarray(decoupled.numbers),
         into=jnp.asarray(decoupled.into),
         back=jnp.asarray(decoupled.back),
-        waves=tuple(jnp.asarray(_waves(axis)) for axis in axes) if all_fourier else (),
+        waves=tuple(jnp.asarray(_waves(axis)) for axis in axes),
         problem=problem,
         channels=channels,
         time_order=time_order,
@@ -129,7 +132,9 @@ def make_system(
 
 
 def _waves(axis: SpaceAxis) -> Float[np.ndarray, " functions"]:
-    """0, 1, ..., K, -1, ..., -K in units of the axis."""
+    """0, 1, ..., K, -1, ..., -K in units of the axis; none where it has no waves."""
+    if not axis.is_fourier:
+        return np.zeros(0)
     numbers = np.arange(1.0, axis.level + 1)
     return 2.0 * np.pi / axis.width * np.concatenate([[0.0], numbers, -numbers])
 

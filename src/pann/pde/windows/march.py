@@ -17,7 +17,7 @@ from pann.checkpoints import NOWHERE, Checkpoint
 from pann.pde.problem import Problem
 from pann.pde.windows.building import initial_values, make_system, make_window
 from pann.pde.windows.newton import fresh_residual, newton
-from pann.pde.windows.preconditioners import choose_solver
+from pann.pde.windows.preconditioners import check_memory, choose_solver
 from pann.pde.windows.resolution import first_axes, refined
 from pann.pde.windows.solved import Solved, kept, restored
 from pann.pde.windows.space_axis import SpaceAxis
@@ -182,8 +182,10 @@ def _tried(
 ) -> tuple[Solved, list[np.ndarray], Float[np.ndarray, " fields"]] | None:
     """A window, its tails in space and its fields' sizes, or None if Newton's method fails."""
     system = plan.system(axes)
+    solver = plan.solver or choose_solver(system)
+    check_memory(system, solver)
     window = make_window(system, axes, begin, length, start)
-    outcome = newton(system, window, plan.solver or choose_solver(system))
+    outcome = newton(system, window, solver)
     if not outcome.converged:
         return None
     powers = length ** np.arange(plan.order)

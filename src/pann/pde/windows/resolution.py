@@ -47,8 +47,8 @@ def first_axes(
     if not waves:
         axes = tuple(_in_pieces(axis, len(axes)) for axis in axes)
     while modes is None:
-        first = initial_values(problem, axes)
-        coefficients = scaled(axes, first[0][..., None])
+        first = np.concatenate(initial_values(problem, axes))
+        coefficients = scaled(axes, first[..., None])
         scales = np.maximum(sizes(coefficients), np.finfo(float).tiny)
         tails = [space_tails(axis, i, coefficients, scales) for i, axis in enumerate(axes)]
         finer = refined(axes, tails, tolerance)

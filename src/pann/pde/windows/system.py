@@ -72,7 +72,7 @@ class System(eqx.Module):
     numbers: Complex[Array, "derivatives kept"]
     into: Complex[Array, "kept nodes"]
     back: Complex[Array, "functions kept"]
-    # Wavenumbers of the functions of each axis, where all are Fourier's.
+    # Wavenumbers of the functions of each axis; none where they are not Fourier's.
     waves: tuple[Float[Array, " _"], ...]
     problem: Problem = eqx.field(static=True)
     channels: tuple[Channel, ...] = eqx.field(static=True)
@@ -85,6 +85,10 @@ class System(eqx.Module):
     @property
     def num_fields(self) -> int:
         return len(self.problem.fields)
+
+    @property
+    def wave_axes(self) -> tuple[int, ...]:
+        return tuple(axis for axis, waves in enumerate(self.waves) if waves.size)
 
     @property
     def space_shape(self) -> tuple[int, ...]:

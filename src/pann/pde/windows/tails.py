@@ -44,8 +44,9 @@ def space_tails(
     scales: Float[np.ndarray, " fields"],
 ) -> Float[np.ndarray, " pieces"]:
     """The highest frequencies, or the last two degrees on each piece."""
-    squares = np.moveaxis(scaled, number + 1, 1)
-    squares = np.sum(squares.reshape(*squares.shape[:2], -1) ** 2, axis=2) / scales[:, None] ** 2
+    relative = np.moveaxis(scaled, number + 1, 1)
+    relative = relative.reshape(*relative.shape[:2], -1) / scales[:, None, None]
+    squares = np.sum(relative**2, axis=2)
     levels = axis.family.levels(axis.num_functions)
     if axis.is_fourier:
         last = max(LAST_DEGREES, axis.level // FREQUENCY_SHARE)

@@ -3,7 +3,9 @@
 The first m functions carry the state that the window starts from, so that it is met exactly for
 whatever v; m is the order of the equation in time. The equation holds at the p Radau nodes, which
 contain the window's end: that is the Radau IIA method, of order 2p - 1 at the end and stiffly
-stable.
+stable. Of second order in time it is so only as a system of first order: u in the equation is what
+the method makes of u', not u itself, from which it differs by no more than the highest degree does
+(`node_tables`).
 """
 
 import dataclasses
@@ -37,6 +39,28 @@ def time_table(
     return np.concatenate([starts, rest], axis=1)
 
 
+def node_tables(order: int, count: int) -> list[Float[np.ndarray, "nodes functions"]]:
+    """Derivatives 0, ..., m at the nodes, as Radau IIA has them for a system of first order.
+
+    D^k u for k < m - 1 is its start plus the integral of the polynomial of degree p - 1 through the
+    node values of D^(k+1) u. With u itself the method would be another one, which makes what is
+    stiff p times larger in each window: errors of the velocity at a fixed end, and fast waves.
+    """
+    nodes, starts = radau_nodes(count), np.eye(order + count)
+    tables = [time_table(nodes, order, count, k) for k in (order - 1, order)]
+    for k in reversed(range(order - 1)):
+        tables.insert(0, starts[k] + integration(nodes) @ tables[0])
+    return tables
+
+
+def integration(nodes: Float[np.ndarray, " nodes"]) -> Float[np.ndarray, "nodes nodes"]:
+    """From values at the nodes to integrals from 0 to each of them (Butcher's matrix A)."""
+    count, at = len(nodes), 2.0 * nodes - 1.0
+    antiderivatives = np.polynomial.legendre.legint(np.eye(count), lbnd=-1, scl=0.5)
+    integrals = np.polynomial.legendre.legval(at, antiderivatives).T
+    return integrals @ np.linalg.inv(Legendre().table(at, count))
+
+
 def _power(s: Float[np.ndarray, " times"], power: int, derivative: int) -> np.ndarray:
     """d^k/ds^k s^power."""
     if derivative > power:
@@ -55,9 +79,8 @@ def to_legendre(order: int, count: int) -> Float[np.ndarray, "functions function
 class Decoupled:
     """The p equations of a window made independent: d^k/ds^k becomes a number for each.
 
-    With V_k the values of D^k (s^m P_i) at the nodes, V_m V_0^-1 = Q diag(lambda) Q^-1; for other k
-    the diagonal of Q^-1 V_k V_0^-1 Q stands for the whole, which is exact where only D^m occurs.
-    Of conjugate pairs one is kept, and counts twice.
+    With V_k the values of D^k (s^m P_i) at the nodes and A the matrix of `integration`,
+    V_k V_0^-1 = A^-k = Q diag(lambda^k) Q^-1. Of conjugate pairs one is kept, and counts twice.
     """
 
     numbers: Complex[np.ndarray, "derivatives kept"]
@@ -67,13 +90,10 @@ class Decoupled:
 
 def decouple(order: int, count: int) -> Decoupled:
     """From values at the nodes to independent unknowns, and from them to coefficients."""
-    nodes = radau_nodes(count)
-    tables = [time_table(nodes, order, count, k)[:, order:] for k in range(order + 1)]
-    inverse = np.linalg.inv(tables[0])
-    values, vectors = np.linalg.eig(tables[order] @ inverse)
+    inverse = np.linalg.inv(node_tables(order, count)[0][:, order:])
+    values, vectors = np.linalg.eig(np.linalg.inv(integration(radau_nodes(count))))
     left = np.linalg.inv(vectors)
-    numbers = np.stack([np.diagonal(left @ table @ inverse @ vectors) for table in tables])
-    numbers[order] = values
+    numbers = values ** np.arange(order + 1)[:, None]
     real = np.abs(values.imag) <= 1e-12 * np.abs(values)
     kept = real | (values.imag > 0)
     weight = np.where(real, 1.0, 2.0)

@@ -1,0 +1,71 @@
+"""The PANN against its two halves at equal sizes: the polynomial alone, the network alone.
+
+All problems of `pann.problems` as one system over all of space and time, most of them too small to
+be resolved, and some layers that are thin for their degree. `ratio` is the PANN's error over that
+of the better half; it should not be above 1.05 unless both are below 1e-11.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks.harness import Row
+from pann import Box, Dirichlet, Problem, problems, solve
+
+DEGREE, WIDTH, ITERATIONS = 10, 8, 30
+# P10(x) P10(y) is orthogonal to all polynomials of a lower degree than 20; three dimensions and two
+# fields make many terms.
+DEGREES = {"poisson": 20, "grey_scott": 5, "thin layer": 32, "oblique layer": 14}
+
+
+def thin_layer() -> Problem:
+    """0.001 u_xx - u = f, u = tanh(60 (x - 0.3)) + sin(3 x)."""
+    return Problem.manufactured(
+        Box(x=(-1, 1)),
+        lambda u: 1e-3 * u.xx - u.value,
+        lambda x: jnp.tanh(60 * (x - 0.3)) + jnp.sin(3 * x),
+    )
+
+
+def oblique_layer() -> Problem:
+    """0.0009 lap u + u - u^3 = 0 between two phases, the layer held by the boundary."""
+    square, thickness = Box(x=(-1, 1), y=(-1, 1)), 0.03
+    exact = lambda x, y: jnp.tanh((0.8 * x + 0.6 * y - 0.1) / (np.sqrt(2) * thickness))
+    return Problem(
+        square,
+        lambda u: thickness**2 * (u.xx + u.yy) + u - u**3,
+        [Dirichlet(square.boundary, exact)],
+        exact,
+    )
+
+
+CASES: dict[str, Callable[[], Problem]] = problems.PROBLEMS | {
+    "thin layer": thin_layer,
+    "oblique layer": oblique_layer,
+}
+
+
+def rows() -> Iterator[Row]:
+    for name, make in CASES.items():
+        problem, degree = make(), DEGREES.get(name, DEGREE)
+        network = {"width": WIDTH, "iterations": ITERATIONS, "windows": 0}
+        begin = time.perf_counter()
+        both = solve(problem, degree=degree, **network)
+        seconds = time.perf_counter() - begin
+        polynomial = solve(problem, degree=degree, width=0, windows=0)
+        alone = solve(problem, degree=0, **network)
+        yield {
+            "problem": name,
+            "degree": degree,
+            "PANN": both.rel_l2,
+            "polynomial": polynomial.rel_l2,
+            "network": alone.rel_l2,
+            "ratio": both.rel_l2 / min(polynomial.rel_l2, alone.rel_l2),
+            "PANN residual": both.residual,
+            "polynomial residual": polynomial.residual,
+            "network residual": alone.residual,
+            "units": both.model.num_units,
+            "seconds": seconds,
+        }

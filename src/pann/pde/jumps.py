@@ -1,0 +1,118 @@
+"""Planes where the equation itself jumps, found by bisection: a basis that breaks there is smooth.
+
+A coefficient or a source that jumps leaves a kink in the solution, or in its derivatives, and a
+polynomial across it converges slowly, if at all. Where the jump lies on planes, polynomials on
+either side, tied as smoothly as the equation asks for, converge as if there were none.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from pann.pde.conditions import Break
+from pann.pde.fields import Order
+from pann.pde.planes import SAME_PLANE, planes
+from pann.pde.problem import Problem
+
+NUM_CELLS, NUM_LINES, MAX_PLANES = 128, 3, 12
+# From a cell to neighboring numbers.
+HALVINGS = 52
+# What is left of a difference over a cell is a jump, and not rounding, above these shares.
+OF_THE_CELL, OF_THE_SIZE = 0.5, 1e-8
+
+Values = Callable[[Float[np.ndarray, "points d"]], Float[np.ndarray, "points residuals"]]
+
+
+# One problem for each that was given: compiled programs belong to it.
+@functools.lru_cache(maxsize=16)
+def with_breaks(problem: Problem) -> Problem:
+    """The problem with a basis that breaks where the equation jumps; itself if nowhere."""
+    found = breaks(problem)
+    if not found:
+        return problem
+    return dataclasses.replace(problem, conditions=[*problem.conditions, *found])
+
+
+def breaks(problem: Problem) -> tuple[Break, ...]:
+    """Where the equation jumps, with all fields held, unless a condition breaks the basis there.
+
+    Axes that are periodic, or time, cannot be cut.
+    """
+    domain = problem.domain
+    found: list[Break] = []
+    values = _values(problem)
+    known = planes(domain, problem.conditions)
+    for index, axis in enumerate(domain.names):
+        if axis in domain.periodic or axis == domain.time:
+            continue
+        room = SAME_PLANE * domain.widths[index]
+        lines = [_jumps_along(problem, values, index, line) for line in range(NUM_LINES)]
+        places = [
+            place
+            for place in lines[0]
+            if all(np.any(np.abs(others - place) <= room) for others in lines[1:])
+            and not any(abs(place - other) <= room for other in known.get(axis, []))
+        ]
+        if len(places) <= MAX_PLANES:
+            found += [Break(axis, float(place)) for place in places]
+    return tuple(found)
+
+
+def _values(problem: Problem) -> Values:
+    """The residuals at points, with an arbitrary number for each derivative of each field."""
+    rng, channels = np.random.default_rng(0), {}
+
+    def get(field: int, order: Order) -> Array:
+        if (field, order) not in channels:
+            channels[field, order] = rng.uniform(0.5, 1.5)
+        return jnp.full(NUM_CELLS, channels[field, order])
+
+    @jax.jit
+    def evaluate(points: Float[Array, "points d"]) -> Float[Array, "points residuals"]:
+        parts = problem.evaluate(get, points, problem.parameters)
+        return jnp.stack([jnp.broadcast_to(part, (NUM_CELLS,)) for part in parts], axis=1)
+
+    def values(points: Float[np.ndarray, "points d"]) -> Float[np.ndarray, "points residuals"]:
+        with jax.enable_x64(True):
+            return np.asarray(evaluate(jnp.asarray(points)))
+
+    return values
+
+
+def _jumps_along(
+    problem: Problem, values: Values, index: int, line: int
+) -> Float[np.ndarray, " jumps"]:
+    """Where the residuals jump on a line along an axis, at most once in a cell."""
+    domain = problem.domain
+    through = np.random.default_rng(line).uniform(-0.95, 0.95, (1, domain.dimension))
+    points = np.repeat(domain.from_reference(through), NUM_CELLS, axis=0)
+
+    def along(places: Float[np.ndarray, " cells"]) -> Float[np.ndarray, "cells residuals"]:
+        points[:, index] = places
+        return values(points)
+
+    edges = np.linspace(domain.lower[index], domain.upper[index], NUM_CELLS + 1)
+    left, right = edges[:-1], edges[1:]
+    below, above = along(left), along(right)
+    first, size = _distance(above, below), np.max(np.abs([below, above]))
+    for _ in range(HALVINGS):
+        middle = 0.5 * (left + right)
+        between = along(middle)
+        goes_left = _distance(between, below) > _distance(above, between)
+        left, right = np.where(goes_left, left, middle), np.where(goes_left, middle, right)
+        below = np.where(goes_left[:, None], below, between)
+        above = np.where(goes_left[:, None], between, above)
+    jump = _distance(above, below)
+    inside = (right > edges[0]) & (right < edges[-1])
+    return right[inside & (jump > OF_THE_CELL * first) & (jump > OF_THE_SIZE * size)]
+
+
+def _distance(
+    one: Float[np.ndarray, "cells residuals"], other: Float[np.ndarray, "cells residuals"]
+) -> Float[np.ndarray, " cells"]:
+    return np.linalg.norm(one - other, axis=1)

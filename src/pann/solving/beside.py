@@ -1,0 +1,168 @@
+"""A network where the polynomial is not enough: units where its residual is large.
+
+Their slopes are those that the basis does not resolve; both halves are trained by
+Levenberg-Marquardt, the polynomial eliminated at each step. A few steps of several starts tell
+which of them goes on.
+"""
+
+import dataclasses
+import functools
+import itertools
+import time
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pann.architecture import Architecture
+from pann.basis import Basis
+from pann.model import Parameters
+from pann.network import Complementary
+from pann.pde.blocks import Block
+from pann.pde.levenberg import levenberg_marquardt, residual_sizes
+from pann.pde.newton import Unknowns
+from pann.solution import Solution
+from pann.solving.quality import indicator, relative_errors
+from pann.solving.setup import Setup
+from pann.training.stage import Progress
+
+RACE_STEPS = 15
+# A network by itself starts as beside a polynomial of this degree.
+ALONE = 21.0
+# With fewer points than this the network fits them and nothing between them.
+POINTS_A_PARAMETER = 4
+
+
+def starts(basis: Basis) -> tuple[Complementary, ...]:
+    """First layers to race, of slopes that the basis does not resolve.
+
+    Gentle ones in all directions for what a slightly larger basis would resolve, steep ones along
+    the axes for fronts and kinks, and steeper ones for thin layers. A polynomial of degree n has
+    tanh(s x) to exp(-pi n / 2 s).
+    """
+    degree = float(np.max(basis.degrees, initial=0)) or ALONE
+    gentle = max(1.0, degree / 7), max(3.0, degree / 2.6)
+    steep = max(2.0, degree / 8), max(20.0, degree)
+    steeper = steep[1] / 2, 8 * steep[1]
+    return Complementary(gentle, 0.0), Complementary(steep, 0.5), Complementary(steeper, 0.5)
+
+
+def with_network(
+    setup: Setup,
+    before: Solution,
+    *,
+    architectures: Sequence[Architecture],
+    iterations: int,
+    begun_with: Solution | None,
+    begin: float,
+) -> Solution:
+    """Features where the residual is large, trained with the polynomial; kept if that helps."""
+    problem, basis, precision = setup.problem, before.model.basis, architectures[0].precision
+    num_parameters = architectures[0].num_network_parameters(
+        problem.domain.dimension, len(problem.fields)
+    )
+    blocks = setup.blocks(basis, precision, at_least=POINTS_A_PARAMETER * num_parameters)
+    fresh = setup.fresh(basis)
+    unknowns = Unknowns(
+        before.model.parameters.b,
+        {name: jnp.asarray(value, precision) for name, value in before.parameters.items()},
+    )
+    train = functools.partial(levenberg_marquardt, blocks, (fresh, *blocks[1:]))
+    told = lambda step, value: setup.report(
+        Progress("network", step, iterations, {"fresh residual": value})
+    )
+    raced_steps = 0
+    if begun_with is not None and begun_with.model.parameters.network is not None:
+        network = _network_of(begun_with)
+    else:
+        raced = [
+            train(
+                _complementary(setup, blocks[0], unknowns, architecture, first_layer),
+                unknowns,
+                problem.domain,
+                iterations=min(RACE_STEPS, iterations),
+                report=told,
+                checkpoint=setup.checkpoint.within(f"start {number}"),
+            )
+            for number, (architecture, first_layer) in enumerate(
+                itertools.product(architectures, starts(basis))
+            )
+        ]
+        network, unknowns, ahead = min(raced, key=lambda each: min(each[2].fresh))
+        raced_steps = len(ahead.fresh) - 1
+        iterations -= raced_steps
+    trained, solved, outcome = train(
+        network,
+        unknowns,
+        problem.domain,
+        iterations=iterations,
+        report=told,
+        checkpoint=setup.checkpoint.within("network"),
+    )
+    whole = dataclasses.replace(
+        trained,
+        b=solved.b,
+        keep_b=jnp.ones(basis.num_terms, bool),
+        overlap=jnp.zeros_like(solved.b),
+    )
+    model = dataclasses.replace(before.model, parameters=whole)
+    residual = indicator(fresh, blocks[1:], solved, model, setup.ansatz)
+    rel_l2, field_errors = relative_errors(problem, model, setup.ansatz)
+    steps = raced_steps + len(outcome.fresh) - 1
+    how = f"{before.report.how}, then Levenberg-Marquardt on both, {steps} steps"
+    report = dataclasses.replace(
+        before.report,
+        how=how,
+        residual=residual,
+        rel_l2=rel_l2,
+        stop=outcome.reason,
+        seconds=time.perf_counter() - begin,
+        field_errors=field_errors,
+        history=before.report.history
+        | {"training residual": outcome.training, "fresh residual": outcome.fresh},
+    )
+    parameters = {name: float(value) for name, value in solved.parameters.items()}
+    return dataclasses.replace(before, model=model, parameters=parameters, report=report)
+
+
+def _network_of(solution: Solution) -> Parameters:
+    """The network of an earlier solution, without its polynomial."""
+    parameters = solution.model.parameters
+    return dataclasses.replace(
+        parameters,
+        b=parameters.b[:0],
+        keep_b=parameters.keep_b[:0],
+        overlap=parameters.overlap[:0],
+    )
+
+
+def _complementary(
+    setup: Setup,
+    inside: Block,
+    unknowns: Unknowns,
+    architecture: Architecture,
+    initialization: Complementary,
+) -> Parameters:
+    """A network with its units at points of large residual, of scales that the basis lacks."""
+    key, place_key = jax.random.split(jax.random.key(setup.seed))
+    parameters = architecture.start(inside.x.shape[1], 0, unknowns.b.shape[1], key=key)
+    network = parameters.network
+    assert network is not None
+    sizes = residual_sizes(inside, unknowns) ** 2
+    chances = 0.7 * sizes / max(float(np.sum(sizes)), 1e-300) + 0.3 / len(sizes)
+    units = architecture.widths[0]
+    rng = np.random.default_rng(setup.seed)
+    chosen = rng.choice(len(sizes), units, p=chances / np.sum(chances))
+    centers = inside.x[chosen]
+    if network.embedding is not None:
+        centers = jax.vmap(network.embedding)(centers)
+    weight, bias = initialization.first_layer(
+        centers.shape[1], units, key=place_key, dtype=architecture.precision, centers=centers
+    )
+    return eqx.tree_at(
+        lambda p: (p.network.weights[0], p.network.biases[0], p.a),
+        parameters,
+        (weight, bias, jnp.zeros_like(parameters.a)),
+    )

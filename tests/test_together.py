@@ -1,0 +1,143 @@
+"""Cases trained as one program: the same solutions as one by one, and interrupted the same."""
+
+import pathlib
+
+import jax
+import numpy as np
+import pytest
+
+import pann
+from pann.checkpoints import FILE_NAME
+from pann.problems import burgers, poisson
+from pann.training import LBFGS, Adam, Constant, GradNorm, Progress, Prune
+
+POISSON, BURGERS = poisson(), burgers()
+CASES = ({"sampling": "uniform"}, {"sampling": "sobol", "seed": 3}, {"condition_weight": 3.0})
+SIZES = {"degree": 4, "width": 5, "depth": 2, "points": 64, "sampling": "uniform"}
+PRUNING = Prune(2e-2)
+SHARED = {
+    **SIZES,
+    "recipe": (
+        Adam(30, Constant(1e-2), record_every=10),
+        PRUNING,
+        LBFGS(4, record_every=2),
+        PRUNING,
+    ),
+    "constraint": "E",
+    "preconditioner": True,
+    "trials": 2,
+}
+
+
+def check_same(first: pann.Solution, second: pann.Solution) -> None:
+    """The same to rounding, which the steps of training let grow."""
+    one, other = (jax.tree.leaves(each.model.parameters) for each in (first, second))
+    for leaf, its in zip(one, other, strict=True):
+        np.testing.assert_allclose(leaf, its, rtol=1e-8, atol=1e-10)
+    assert first.report.history.keys() == second.report.history.keys()
+    for name, values in first.report.history.items():
+        np.testing.assert_allclose(values, second.report.history[name], rtol=1e-8)
+    for trial, its in zip(first.report.trials, second.report.trials, strict=True):
+        assert [trial[key] for key in ("seed", "terms", "units", "stop")] == [
+            its[key] for key in ("seed", "terms", "units", "stop")
+        ]
+        assert trial["residual"] == pytest.approx(its["residual"], rel=1e-8)
+        assert trial["rel_l2"] == pytest.approx(its["rel_l2"], rel=1e-8)
+
+
+@pytest.fixture(scope="module")
+def alone() -> list[pann.Solution]:
+    return [pann.solve(POISSON, **{**SHARED, **case}) for case in CASES]
+
+
+@pytest.fixture(scope="module")
+def together() -> list[pann.Solution]:
+    return pann.solve_together(POISSON, CASES, **SHARED)
+
+
+def test_solutions_are_those_of_single_runs(
+    alone: list[pann.Solution], together: list[pann.Solution]
+) -> None:
+    for one, other in zip(alone, together, strict=True):
+        check_same(one, other)
+    # Every trial has pruned other terms, so that K differs, too.
+    kept = [trial["terms"] for solution in together for trial in solution.report.trials]
+    assert len(set(kept)) > 2
+    assert len({solution.report.stop for solution in together}) == len(CASES)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"weighting": "causal", "trials": 2, "constraint": "none"},
+        {"recipe": (Adam(6, balance=GradNorm(every=2), record_every=2),), "constraint": "E"},
+        {"recipe": (Adam(8, batch_size=16, record_every=4),), "constraint": "C"},
+    ],
+    ids=["causal", "balanced", "minibatches"],
+)
+def test_weights_that_change_and_minibatches_are_those_of_single_runs(options: dict) -> None:
+    shared = {**SIZES, "recipe": (Adam(6, record_every=3),), **options}
+    cases = ({"seed": 1}, {"seed": 5})
+    found = pann.solve_together(BURGERS, cases, **shared)
+    for case, solution in zip(cases, found, strict=True):
+        check_same(pann.solve(BURGERS, **{**shared, **case}), solution)
+
+
+class Stopped(Exception):
+    """In place of a kill."""
+
+
+def test_a_group_that_was_interrupted_goes_on(
+    together: list[pann.Solution], tmp_path: pathlib.Path
+) -> None:
+    told: list[Progress] = []
+
+    def stop(progress: Progress) -> None:
+        told.append(progress)
+        if len(told) == 5:
+            raise Stopped
+
+    work = {"out": tmp_path, "checkpoint_every": 0.0}
+    with pytest.raises(Stopped):
+        pann.solve_together(POISSON, CASES, **SHARED, **work, report=stop)
+    with pytest.raises(ValueError, match="holds work that was interrupted after"):
+        pann.solve_together(POISSON, CASES, **SHARED, **work)
+    with pytest.raises(ValueError, match=r"another configuration: .*seed is 0 \| 3 \| 0 there"):
+        pann.solve_together(POISSON, CASES[1:], **SHARED, **work, resume=True)
+    rest: list[Progress] = []
+    resumed = pann.solve_together(POISSON, CASES, **SHARED, **work, resume=True, report=rest.append)
+    assert len(told) + len(rest) - 1 <= 3 + 1 + 2 + 1  # nothing that was kept is done again
+    for one, other in zip(together, resumed, strict=True):
+        check_same(one, other)
+    files = sorted(path.name for path in tmp_path.iterdir())
+    assert files == [FILE_NAME, "log.txt", *(f"solution-{i}.pann" for i in (1, 2, 3))]
+    # Finished work comes back from its files.
+    again = pann.solve_together(POISSON, CASES, **SHARED, **work, resume=True)
+    for one, other in zip(resumed, again, strict=True):
+        check_same(one, other)
+    assert pann.load(tmp_path / "solution-2.pann").report.trials == resumed[1].report.trials
+
+
+@pytest.mark.parametrize(
+    "cases, options, message",
+    [
+        ([], {}, "there are no cases to solve"),
+        ([{}, {"points": 49}], {}, "case 2 has other numbers of points than the first, 49 in res"),
+        ([{}, {"degree": 3}], {}, "case 2 has another basis than the first"),
+        ([{}, {"trials": 1}], {}, "case 2 has another trials than the first, 1 and 2"),
+        ([{}, {}], {"recipe": "default"}, "trained together by gradients; give recipe='paper'"),
+        ([{}, {}], {"trials": 0}, "trials must be an integer of at least 1, got 0"),
+        ([{}, {}], {"constraint": "exact"}, "belongs to recipe='default'"),
+        ([{}, {}], {"resume": True}, "resume=True goes on with the work in a folder"),
+    ],
+)
+def test_cases_that_are_no_one_program_are_refused(
+    cases: list[dict], options: dict, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        pann.solve_together(POISSON, cases, **{**SHARED, **options})
+
+
+def test_unknown_options_are_refused_as_by_solve() -> None:
+    with pytest.raises(TypeError, match="iterations"):
+        pann.solve_together(POISSON, [{}, {}], **SHARED, iterations=3)
