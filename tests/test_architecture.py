@@ -37,6 +37,7 @@ LAYERS = (
     "solution",
     "solving",
     "solve",
+    "kept",
     "together",
     "reference",
     "problems",

@@ -8,8 +8,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import pann
+from pann import kept
 from pann.cli import app
-from pann.paper import equations, kept, published, regressions, spectra
+from pann.paper import equations, published, regressions, spectra
 from pann.paper.comparison import FORMATS, Table, compare
 from pann.paper.degrees import degree_of
 from pann.paper.experiments import EXPERIMENTS, MODES, SIZES, experiment_named

@@ -190,6 +190,21 @@ def test_errors_are_not_compared_with_shares_that_were_pruned(tmp_path: pathlib.
     assert "points" in line["median ratio"].text
 
 
+def test_readings_are_told_apart_by_their_problem(tmp_path: pathlib.Path) -> None:
+    experiment = experiment_named("readings")
+    cells = cells_of(experiment, made_up_store(tmp_path, (experiment,)), "full")
+    found = {
+        cell.settings["problem"]: cell
+        for cell in cells
+        if (cell.settings["model"], cell.settings["reading"]) == ("PINN", "as decided")
+        and cell.settings.get("field", "u") == "u"
+    }
+    assert set(found) == {"poisson", "allen_cahn", "kdv", "ks", "grey_scott"}
+    # PINN 3x100 at N = 16384 on equispaced points, as printed.
+    assert (found["kdv"].published_mean, found["kdv"].published_deviation) == (0.394, 0.18)
+    assert found["ks"].published_mean == 0.98
+
+
 # ---- The page of the paper ----
 
 

@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from pann.kept import fields_of
 from pann.problem_files import opened
 from pann.runs import Result
 from pann.solve import solve
@@ -55,7 +56,8 @@ def solve_row(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result
             "solve_seconds": report.seconds,
             "trials": report.trials,
             "history": report.history,
-        }
+        },
+        fields_of(solution),
     )
 
 

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pann.paper import published
+from pann.paper import published, readings
 from pann.paper.experiments import MODES, Experiment
 from pann.runs import Store
 
@@ -32,7 +32,11 @@ HOW = {
     "rounds",
     "data",
 }
+# What the readings of the paper change.
+CHANGED = ("signed", "reduction", "condition_weight", "until", "printed")
 ORDER = (
+    "problem",
+    "reading",
     "sampling",
     "field",
     "method",
@@ -192,9 +196,15 @@ def but_trials(configuration: Mapping[str, Any]) -> str:
 
 def printed_cells(experiment: Experiment) -> list[Record]:
     """The printed cells; whatever a table is of is called its mean."""
-    if experiment.published is None:
-        return []
-    frame = published.load(experiment.published)
+    if experiment.name == "readings":
+        return [
+            {**cell, "problem": name} for name in readings.CELLS for cell in _printed_table(name)
+        ]
+    return [] if experiment.published is None else _printed_table(experiment.published)
+
+
+def _printed_table(name: str) -> list[Record]:
+    frame = published.load(name)
     quantity = TERMS if "num_terms" in frame else PERCENT if "percent" in frame else ERROR
     named = frame.rename(columns={"num_terms": "mean", "percent": "mean"})
     return named.assign(quantity=quantity).to_dict("records")
@@ -233,6 +243,10 @@ def _quantities(record: Record) -> Iterator[tuple[str, dict[str, str], Numbers]]
 def _cell(record: Record, part: Mapping[str, str]) -> tuple[tuple[str, Any], ...]:
     told = record["configuration"]
     cell = {name: value for name, value in told.items() if name not in HOW}
+    if "reading" in told:
+        # What a reading changes it says itself; the other tables are of one problem each.
+        cell = {name: value for name, value in cell.items() if name not in CHANGED}
+        cell["problem"] = told["problem"]
     if told["mode"] == "default" or "problem" not in told:
         # The size of the network is the mode's, or that of all of the paper's regressions.
         cell = {name: value for name, value in cell.items() if name not in ("width", "depth")}

@@ -11,10 +11,10 @@ from typing import Any
 
 from pann import baselines
 from pann.domain import Box
+from pann.kept import fields_of
 from pann.network import RandomFourier
 from pann.paper import published
 from pann.paper.degrees import degree_of
-from pann.paper.kept import fields_of
 from pann.pde import Problem
 from pann.problems import PROBLEMS
 from pann.runs import Result, Row

@@ -15,9 +15,9 @@ import numpy as np
 from pann import baselines, points, targets
 from pann.basis import make_basis
 from pann.domain import Box
+from pann.kept import halves_of, history_of
 from pann.orthogonality import CONSTRAINTS
 from pann.paper.degrees import degree_of
-from pann.paper.kept import halves_of, history_of
 from pann.regression import Fit, fit, relative_l2
 from pann.runs import Result, Row
 from pann.training import LBFGS, Adam, Cosine, Prune, Recipe

@@ -32,6 +32,10 @@ def solution_parts(path: pathlib.Path, solution: Solution) -> tuple[str, list[Bl
         ("solved by", report.how),
         ("stopped", report.stop),
     ]
+    if report.tolerance is not None:
+        outcome = "met" if report.met else "not met"
+        pairs.append(("tolerance", f"{number(report.tolerance)}, {outcome}"))
+        pairs.append(("estimated error", shown(report.error_estimate)))
     for name, value in solution.parameters.items():
         deviation = solution.parameter_deviations.get(name)
         spread = "" if deviation is None else f" ± {number(deviation, 2)}"

@@ -45,6 +45,7 @@ GROUPS = {
     "grey_scott": "Equations",
     "equal_cost": "Equations",
     "darcy": "Equations",
+    "readings": "Equations",
 }
 
 
@@ -151,7 +152,8 @@ def _lead(part: Part) -> str:
     printed = len(printed_cells(part.experiment))
     labels = [e.label for e in EXHIBITS if e.data and e.data == part.experiment.published]
     if printed:
-        told += f" Beside it: {counted(printed, 'published cell')} ({', '.join(labels)})."
+        where = f" ({', '.join(labels)})" if labels else ""
+        told += f" Beside it: {counted(printed, 'published cell')}{where}."
     if part.size == "smoke":
         told += " A smoke test trains for a few steps: its figures are compared with nothing."
     elif part.size == "quick":

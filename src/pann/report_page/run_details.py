@@ -122,6 +122,8 @@ def _surroundings(record: Record) -> Iterable[tuple[str, str]]:
     yield "begun", str(record["started"])[:19].replace("T", " ")
     yield "ended", str(record["finished"])[:19].replace("T", " ")
     yield "seconds", shown(record["seconds"])
+    if record.get("together"):
+        yield "rows trained together", shown(record["together"])
 
 
 # ---- Arrays ----

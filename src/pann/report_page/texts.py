@@ -1,6 +1,7 @@
 """Numbers, settings and times as texts."""
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -54,8 +55,8 @@ def shown(value: Any) -> str:
 
 def number(value: float | int, digits: int = 3) -> str:
     """So many digits, in powers of ten where there would be many zeros."""
-    if value == 0:
-        return "0"
+    if value == 0 or not math.isfinite(value):
+        return "0" if value == 0 else "not finite"
     if 1e-3 <= abs(value) < 1e5:
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.{digits}g}"
     leading, power = f"{value:.{digits - 1}e}".split("e")

@@ -7,6 +7,7 @@ else.
 
 import base64
 import dataclasses
+import functools
 import gzip
 import importlib
 import json
@@ -69,7 +70,7 @@ def render(page: Page) -> str:
         "body": body,
         "style": _own("page.css"),
         "script": _own("page.js"),
-        "libraries": _packed({"plotly": _plotly(), "datatables": _datatables()}),
+        "libraries": _libraries(),
         "archive": _packed({"details": details, "plots": plots.figures}),
     }
     trusted = {name: Markup(part) for name, part in parts.items()}
@@ -96,19 +97,18 @@ def unpack(text: str) -> Archive:
 def _packed(archive: Archive) -> str:
     content = json.dumps(archive, allow_nan=False, separators=(",", ":"))
     # The same runs give the same page: no time of day in the header.
-    return base64.b64encode(gzip.compress(content.encode("utf-8"), mtime=0)).decode("ascii")
+    compressed = gzip.compress(content.encode("utf-8"), compresslevel=7, mtime=0)
+    return base64.b64encode(compressed).decode("ascii")
 
 
 def _own(name: str) -> str:
     return resources.files("pann.report_page").joinpath("templates", name).read_text("utf-8")
 
 
-def _plotly() -> str:
+@functools.cache
+def _libraries() -> str:
+    """Plotly, a script, and DataTables, a module."""
     from plotly.offline import get_plotlyjs
 
-    return get_plotlyjs()
-
-
-def _datatables() -> str:
-    """A module of JavaScript."""
-    return resources.files("itables").joinpath("html", "dt_bundle.js").read_text("utf-8")
+    datatables = resources.files("itables").joinpath("html", "dt_bundle.js").read_text("utf-8")
+    return _packed({"plotly": get_plotlyjs(), "datatables": datatables})
