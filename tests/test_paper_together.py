@@ -1,5 +1,6 @@
 """Rows of the paper's equations that are trained as one program."""
 
+import dataclasses
 import pathlib
 
 import pytest
@@ -8,17 +9,20 @@ from typer.testing import CliRunner
 from pann.cli import app
 from pann.paper import equations, readings
 from pann.paper.experiments import EQUATIONS_TOGETHER
-from pann.runs import Row, Store, Summary, sweep
+from pann.runs import Row, Store, Summary, Together, sweep
 from pann.runs.together import units_of
 from pann.together import num_cases_that_fit
 
 SMALL = {
+    "model": "PANN",
+    "base": "plain",
+    "c": 0.004,
     "num_points": 64,
     "width": 5,
     "depth": 1,
     "adam_steps": 8,
-    "lbfgs_iterations": 2,
-    "trials": 2,
+    "lbfgs_iterations": 0,
+    "trials": 1,
     "precision": "float64",
 }
 
@@ -42,19 +46,13 @@ def test_rows_that_differ_in_their_points_alone_are_alike() -> None:
 
 
 def test_records_are_those_of_rows_run_alone(tmp_path: pathlib.Path) -> None:
-    cells = {"PANN": {"c": 0.004}, "PINN": {}}
-    rows = [
-        Row("poisson", {**equations.rows("poisson", "full", "faithful")[0].configuration, **each})
-        for model, own in cells.items()
-        for each in (
-            {**SMALL, **own, "model": model, "base": "plain", "sampling": sampling}
-            for sampling in ("equispaced", "poisson_disk")
-        )
-    ]
+    plain = equations.rows("poisson", "full", "faithful")[0].configuration
+    samplings = ("equispaced", "poisson_disk")
+    rows = [Row("poisson", {**plain, **SMALL, "sampling": each}) for each in samplings]
     stores = Store(tmp_path / "alone"), Store(tmp_path / "together")
     work = "pann.paper.equations:run"
-    assert sweep(rows, work, stores[0]) == Summary(done=4)
-    assert sweep(rows, work, stores[1], together=EQUATIONS_TOGETHER) == Summary(done=4)
+    assert sweep(rows, work, stores[0]) == Summary(done=2)
+    assert sweep(rows, work, stores[1], together=EQUATIONS_TOGETHER) == Summary(done=2)
     for row in rows:
         alone, together = (store.record(row) for store in stores)
         assert alone is not None
@@ -87,14 +85,23 @@ def test_the_more_a_row_takes_the_fewer_fit(monkeypatch: pytest.MonkeyPatch) -> 
     assert num_cases_that_fit(problem, **options) == 1
 
 
-def test_the_command_runs_rows_alone_on_request(tmp_path: pathlib.Path) -> None:
-    for batch, together in (("1", None), ("2", 2)):
-        store = tmp_path / batch
-        command = ["paper", "run", "readings", "--batch", batch, "--store", str(store)]
-        result = CliRunner().invoke(app, command)
+def test_the_command_limits_how_many_rows_run_as_one(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Together | None] = []
+
+    def no_sweep(*rows: object, together: Together | None, **options: object) -> Summary:
+        asked.append(together)
+        return Summary()
+
+    monkeypatch.setattr("pann.runs.sweep", no_sweep)
+    command = ["paper", "run", "kdv", "alpha", "--store", str(tmp_path)]
+    for options in ([], ["--batch", "1"]):
+        result = CliRunner().invoke(app, command + options)
         assert result.exit_code == 0, result.output
-        records = Store(store).records()
-        assert len(records) == 3
-        of_weights = [r for r in records if "lambda" in r["configuration"]["reading"]]
-        assert [record.get("together") for record in of_weights] == [together] * len(of_weights)
-        assert len(of_weights) == 2
+    assert asked == [
+        EQUATIONS_TOGETHER,
+        None,
+        dataclasses.replace(EQUATIONS_TOGETHER, at_most=1, room=None),
+        None,
+    ]

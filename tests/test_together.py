@@ -3,26 +3,23 @@
 import pathlib
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import pann
 from pann.checkpoints import FILE_NAME
-from pann.problems import burgers, poisson
 from pann.training import LBFGS, Adam, Constant, GradNorm, Progress, Prune
 
-POISSON, BURGERS = poisson(), burgers()
+LINE, STRIP = pann.Box(x=(0, 2)), pann.Box(x=(0, 1), t=(0, 1), time="t")
+WAVE = pann.Problem.manufactured(LINE, lambda u, x: u.xx + 4 * u, lambda x: jnp.sin(2 * x))
+HEAT = pann.Problem.manufactured(STRIP, lambda u, x, t: u.t - u.xx, lambda x, t: jnp.exp(x + t))
 CASES = ({"sampling": "uniform"}, {"sampling": "sobol", "seed": 3}, {"condition_weight": 3.0})
-SIZES = {"degree": 4, "width": 5, "depth": 2, "points": 64, "sampling": "uniform"}
-PRUNING = Prune(2e-2)
+SIZES = {"width": 4, "depth": 1, "points": 32, "sampling": "uniform"}
 SHARED = {
     **SIZES,
-    "recipe": (
-        Adam(30, Constant(1e-2), record_every=10),
-        PRUNING,
-        LBFGS(4, record_every=2),
-        PRUNING,
-    ),
+    "degree": 12,
+    "recipe": (Adam(30, Constant(1e-2), record_every=10), Prune(3e-4), LBFGS(2), Prune(3e-4)),
     "constraint": "E",
     "preconditioner": True,
     "trials": 2,
@@ -47,12 +44,12 @@ def check_same(first: pann.Solution, second: pann.Solution) -> None:
 
 @pytest.fixture(scope="module")
 def alone() -> list[pann.Solution]:
-    return [pann.solve(POISSON, **{**SHARED, **case}) for case in CASES]
+    return [pann.solve(WAVE, **{**SHARED, **case}) for case in CASES]
 
 
 @pytest.fixture(scope="module")
 def together() -> list[pann.Solution]:
-    return pann.solve_together(POISSON, CASES, **SHARED)
+    return pann.solve_together(WAVE, CASES, **SHARED)
 
 
 def test_solutions_are_those_of_single_runs(
@@ -62,25 +59,17 @@ def test_solutions_are_those_of_single_runs(
         check_same(one, other)
     # Every trial has pruned other terms, so that K differs, too.
     kept = [trial["terms"] for solution in together for trial in solution.report.trials]
-    assert len(set(kept)) > 2
-    assert len({solution.report.stop for solution in together}) == len(CASES)
+    assert len(set(kept)) > 1
+    assert len({solution.report.stop for solution in together}) > 1
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"weighting": "causal", "trials": 2, "constraint": "none"},
-        {"recipe": (Adam(6, balance=GradNorm(every=2), record_every=2),), "constraint": "E"},
-        {"recipe": (Adam(8, batch_size=16, record_every=4),), "constraint": "C"},
-    ],
-    ids=["causal", "balanced", "minibatches"],
-)
-def test_weights_that_change_and_minibatches_are_those_of_single_runs(options: dict) -> None:
-    shared = {**SIZES, "recipe": (Adam(6, record_every=3),), **options}
+def test_weights_that_change_and_minibatches_are_those_of_single_runs() -> None:
+    stage = Adam(4, batch_size=8, balance=GradNorm(every=2), record_every=2)
+    shared = {**SIZES, "degree": 2, "recipe": (stage,), "weighting": "causal", "trials": 2}
     cases = ({"seed": 1}, {"seed": 5})
-    found = pann.solve_together(BURGERS, cases, **shared)
+    found = pann.solve_together(HEAT, cases, **shared)
     for case, solution in zip(cases, found, strict=True):
-        check_same(pann.solve(BURGERS, **{**shared, **case}), solution)
+        check_same(pann.solve(HEAT, **{**shared, **case}), solution)
 
 
 class Stopped(Exception):
@@ -94,25 +83,25 @@ def test_a_group_that_was_interrupted_goes_on(
 
     def stop(progress: Progress) -> None:
         told.append(progress)
-        if len(told) == 5:
+        if len(told) == 4:
             raise Stopped
 
     work = {"out": tmp_path, "checkpoint_every": 0.0}
     with pytest.raises(Stopped):
-        pann.solve_together(POISSON, CASES, **SHARED, **work, report=stop)
+        pann.solve_together(WAVE, CASES, **SHARED, **work, report=stop)
     with pytest.raises(ValueError, match="holds work that was interrupted after"):
-        pann.solve_together(POISSON, CASES, **SHARED, **work)
+        pann.solve_together(WAVE, CASES, **SHARED, **work)
     with pytest.raises(ValueError, match=r"another configuration: .*seed is 0 \| 3 \| 0 there"):
-        pann.solve_together(POISSON, CASES[1:], **SHARED, **work, resume=True)
+        pann.solve_together(WAVE, CASES[1:], **SHARED, **work, resume=True)
     rest: list[Progress] = []
-    resumed = pann.solve_together(POISSON, CASES, **SHARED, **work, resume=True, report=rest.append)
-    assert len(told) + len(rest) - 1 <= 3 + 1 + 2 + 1  # nothing that was kept is done again
+    resumed = pann.solve_together(WAVE, CASES, **SHARED, **work, resume=True, report=rest.append)
+    assert len(told) - 1 + len(rest) == 3 + 1 + 1 + 1  # nothing that was kept is done again
     for one, other in zip(together, resumed, strict=True):
         check_same(one, other)
     files = sorted(path.name for path in tmp_path.iterdir())
     assert files == [FILE_NAME, "log.txt", *(f"solution-{i}.pann" for i in (1, 2, 3))]
     # Finished work comes back from its files.
-    again = pann.solve_together(POISSON, CASES, **SHARED, **work, resume=True)
+    again = pann.solve_together(WAVE, CASES, **SHARED, **work, resume=True)
     for one, other in zip(resumed, again, strict=True):
         check_same(one, other)
     assert pann.load(tmp_path / "solution-2.pann").report.trials == resumed[1].report.trials
@@ -122,7 +111,7 @@ def test_a_group_that_was_interrupted_goes_on(
     "cases, options, message",
     [
         ([], {}, "there are no cases to solve"),
-        ([{}, {"points": 49}], {}, "case 2 has other numbers of points than the first, 49 in res"),
+        ([{}, {"points": 30}], {}, "case 2 has other numbers of points than the first, 30 in res"),
         ([{}, {"degree": 3}], {}, "case 2 has another basis than the first"),
         ([{}, {"trials": 1}], {}, "case 2 has another trials than the first, 1 and 2"),
         ([{}, {}], {"recipe": "default"}, "trained together by gradients; give recipe='paper'"),
@@ -135,9 +124,9 @@ def test_cases_that_are_no_one_program_are_refused(
     cases: list[dict], options: dict, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        pann.solve_together(POISSON, cases, **{**SHARED, **options})
+        pann.solve_together(WAVE, cases, **{**SHARED, **options})
 
 
 def test_unknown_options_are_refused_as_by_solve() -> None:
     with pytest.raises(TypeError, match="iterations"):
-        pann.solve_together(POISSON, [{}, {}], **SHARED, iterations=3)
+        pann.solve_together(WAVE, [{}, {}], **SHARED, iterations=3)

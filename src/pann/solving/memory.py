@@ -32,11 +32,11 @@ def case_bytes(case: Case) -> float:
 def device_memory() -> float:
     """Bytes that training may use: of the device, or of the machine where that is the device."""
     stats = jax.devices()[0].memory_stats() or {}
-    return SHARE * (stats.get("bytes_limit") or _machine_memory())
+    return SHARE * float(stats.get("bytes_limit") or _machine_memory())
 
 
 def _machine_memory() -> float:
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):
         return UNTOLD
