@@ -48,7 +48,9 @@ class Written:
 
     @property
     def archive(self) -> dict[str, Any]:
-        return self.unpacked("archive")
+        """The details, and the plots of the page and of the details."""
+        plots, details = self.unpacked("plots"), self.unpacked("details")
+        return {"details": details["details"], "plots": {**plots["plots"], **details["plots"]}}
 
     def unpacked(self, name: str) -> dict[str, Any]:
         match = re.search(rf'<script id="{name}"[^>]*>([^<]*)</script>', self.text)
@@ -297,7 +299,9 @@ def test_every_plot_is_one_of_plotlys(whole: Written) -> None:
 
     archive = whole.archive
     in_page = [name for name in whole.found.ids if name.startswith("plot-")]
-    in_details = [re.findall(r'id="(plot-\d+)"', each) for each in archive["details"].values()]
+    in_details = [
+        re.findall(r'id="(inner-plot-\d+)"', each) for each in archive["details"].values()
+    ]
     assert {*in_page, *itertools.chain(*in_details)} == set(archive["plots"])
     assert len(in_page) > 60
     for name in in_page:
@@ -351,7 +355,7 @@ def test_texts_of_a_store_are_escaped(tmp_path: pathlib.Path) -> None:
     assert result.exit_code == 0, result.output
     text = (tmp_path / "evil.html").read_text()
     found = Parsed(text)
-    assert found.tags.count("script") == 3
+    assert found.tags.count("script") == 4
     assert "img" not in found.tags
     (detail, *_) = Written(tmp_path, Page("", "", (), ()), text, found).archive["details"].values()
     assert not {"script", "img"} & set(Parsed(detail).tags)

@@ -1,8 +1,8 @@
 """A page as HTML: one file with its styles, scripts and data, written at once.
 
 The libraries, the plots, and the details that links open, lie in the page as compressed texts,
-which the browser unpacks when the page is there. A policy in its head forbids it to load anything
-else.
+which the browser unpacks when the page is there, the details when the first of them is asked for. A
+policy in its head forbids it to load anything else.
 """
 
 import base64
@@ -59,11 +59,11 @@ def render(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    plots = Plots()
+    plots, inner = Plots(), Plots("inner-")
     body = environment.get_template("body.html").render(page=page, add_plot=plots.add)
     detail = environment.get_template("detail.html")
     details = {
-        each.identity: detail.render(detail=each, add_plot=plots.add) for each in page.details
+        each.identity: detail.render(detail=each, add_plot=inner.add) for each in page.details
     }
     # Ours and the libraries': not to be escaped.
     parts = {
@@ -71,7 +71,8 @@ def render(page: Page) -> str:
         "style": _own("page.css"),
         "script": _own("page.js"),
         "libraries": _libraries(),
-        "archive": _packed({"details": details, "plots": plots.figures}),
+        "plots": _packed({"plots": plots.figures}),
+        "details": _packed({"details": details, "plots": inner.figures}),
     }
     trusted = {name: Markup(part) for name, part in parts.items()}
     return environment.get_template("page.html").render(title=page.title, **trusted)
@@ -81,10 +82,11 @@ def render(page: Page) -> str:
 class Plots:
     """The figures of a page by the ids that the template gives them."""
 
+    prefix: str = ""
     figures: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
 
     def add(self, plot: Plot) -> str:
-        name = f"plot-{len(self.figures) + 1}"
+        name = f"{self.prefix}plot-{len(self.figures) + 1}"
         self.figures[name] = plot.figure
         return name
 

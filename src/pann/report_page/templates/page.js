@@ -4,7 +4,8 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 const coarse = matchMedia("(pointer: coarse)");
 const drawn = new Set();
 const ZOOM = ["zoomIn2d", "zoomOut2d", "resetScale2d"];
-let archive, DataTable;
+let figures = {};
+let DataTable, details;
 
 // ---- Plots: drawn when they come into view, in the colors of the page ----
 
@@ -27,18 +28,25 @@ function template(isDark) {
   };
 }
 
+function decoded(text) {
+  const letters = atob(text);
+  const bytes = new Uint8Array(letters.length);
+  for (let index = 0; index < letters.length; index += 1) bytes[index] = letters.charCodeAt(index);
+  return bytes;
+}
+
 // Maps of runs come in 255 steps from their lowest to their highest value; the last byte is a gap.
 function widened(trace) {
   if (!trace.z || !trace.z.steps) return trace;
   const { steps, low, high, shape } = trace.z;
-  const bytes = Uint8Array.from(atob(steps), (letter) => letter.charCodeAt(0));
+  const bytes = decoded(steps);
   const value = (byte) => (byte === 255 ? null : low + ((high - low) * byte) / 254);
   const rows = Array.from({ length: shape[0] }, (_, row) => Array.from(bytes.subarray(row * shape[1], (row + 1) * shape[1]), value));
   return { ...trace, z: rows };
 }
 
 function draw(element) {
-  const figure = archive.plots[element.id];
+  const figure = figures[element.id];
   if (!figure || drawn.has(element)) return;
   drawn.add(element);
   // A finger scrolls the page; it zooms by the buttons.
@@ -92,15 +100,21 @@ function arrange(table) {
 const dialog = document.getElementById("detail");
 const content = document.getElementById("detail-content");
 
-function follow() {
+async function follow() {
   const identity = location.hash.startsWith("#run-") ? location.hash.slice(5) : null;
-  if (identity === null || !archive || !Object.hasOwn(archive.details, identity)) {
+  await ready;
+  if (identity !== null && !details) {
+    const unpacked = await unpack("details");
+    details = unpacked.details;
+    figures = { ...figures, ...unpacked.plots };
+  }
+  if (identity === null || !Object.hasOwn(details, identity)) {
     if (dialog.open) dialog.close();
     return;
   }
   content.querySelectorAll(".plot").forEach((element) => { if (drawn.delete(element)) Plotly.purge(element); });
   // Made by the template, which escapes all that comes from files.
-  content.innerHTML = archive.details[identity];
+  content.innerHTML = details[identity];
   if (!dialog.open) dialog.showModal();
   dialog.scrollTop = 0;
   content.querySelectorAll(".plot").forEach(draw);
@@ -139,8 +153,7 @@ document.querySelectorAll("main > section").forEach((section) => places.observe(
 // ---- Begin ----
 
 async function unpack(id) {
-  const text = document.getElementById(id).textContent;
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const bytes = decoded(document.getElementById(id).textContent);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).json();
 }
@@ -158,12 +171,12 @@ function run(text) {
   });
 }
 
-(async () => {
-  const [unpacked, libraries] = await Promise.all([unpack("archive"), unpack("libraries")]);
-  archive = unpacked;
+const ready = (async () => {
+  const [{ plots }, libraries] = await Promise.all([unpack("plots"), unpack("libraries")]);
+  figures = { ...figures, ...plots };
   await run(libraries.plotly);
   ({ default: DataTable } = await import(address(libraries.datatables)));
   document.querySelectorAll("main .plot, main table").forEach((element) => watcher.observe(element));
-  follow();
   document.documentElement.dataset.ready = "";
 })();
+ready.then(follow);
