@@ -49,13 +49,16 @@ class _Worker:
     trying: Unit | None = None
     since: float = 0.0
 
-    def held(self, store: Store) -> dict[int, Claim]:
-        """The claims that the process has."""
-        claims = {
+    def claims(self, store: Store) -> dict[int, Claim]:
+        """The claims of the rows that it tried last, whether they hold or not."""
+        return {
             index: store.claims.of(task.row.identity, self.token)
             for index, task in (self.trying or {}).items()
         }
-        return {index: claim for index, claim in claims.items() if claim.is_held()}
+
+    def held(self, store: Store) -> dict[int, Claim]:
+        """The claims that the process has."""
+        return {index: claim for index, claim in self.claims(store).items() if claim.is_held()}
 
 
 def run_in_processes(
@@ -185,7 +188,8 @@ def _stop(workers: list[_Worker], store: Store) -> None:
             worker.process.join()
             for about, said in _messages(worker.pipe):
                 worker.trying = about if said.kind == TRYING else worker.trying
-            for claim in worker.held(store).values():
+            # Without a look first, which a disk may refuse: another error is on its way already.
+            for claim in worker.claims(store).values():
                 claim.release()
             worker.process.close()
             worker.pipe.close()
