@@ -1,5 +1,6 @@
 """Grids in TOML: the rows they make, what they refuse, and that they run as printed."""
 
+import inspect
 import itertools
 import json
 import pathlib
@@ -8,8 +9,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from pann.cli import app
+import pann
+from pann.cli import app, fit
+from pann.equation_cli import solve
 from pann.grid_files import read_grid
+from pann.grid_options import OPTIONS
+from pann.grid_work import solve_row
 from pann.runs import Row, Store, sweep
 from pann.sweep_screen import table_lines
 
@@ -40,6 +45,13 @@ def write_table(folder):
 
 def invoked(*arguments):
     return CliRunner().invoke(app, ["sweep", *map(str, arguments)])
+
+
+@pytest.mark.parametrize("command, options", [(solve, OPTIONS["solve"]), (fit, OPTIONS["fit"])])
+def test_grid_has_all_options_of_the_command_but_those_for_files(command, options):
+    of_files = {"problem", "data", "out", "resume", "checkpoint_every", "tensorboard", "plot"}
+    of_files |= {"dry_run", "as_json"}
+    assert set(inspect.signature(command).parameters) - of_files <= set(options)
 
 
 def test_rows_are_all_combinations_in_the_order_of_the_file(tmp_path):
@@ -79,6 +91,7 @@ def test_row_is_another_when_the_content_of_its_file_is(tmp_path):
         ('solve = "kdv"\ngird.degree = [1]', r"no key 'gird' \(did you mean grid\?\); choose from"),
         ('solve = "kdc"', r"there is no problem 'kdc' \(did you mean kdv\?\)"),
         ('solve = "none.py"', "cannot read '.*none.py': no such file or directory"),
+        ('solve = "poisson"\ngrid.faithful = [false, true]', "'poisson' is posed in one way only"),
         ("solve = 3", "solve must be a text, got 3"),
         ('solve = "kdv"\nname = "a/b"', "'a/b' cannot name an experiment"),
         ('solve = "kdv"\ngrid = [1]', r"grid must be a table, \[grid\], got \[1\]"),
@@ -148,6 +161,34 @@ def test_sweep_of_an_equation_prints_a_table_and_does_nothing_twice(tmp_path):
     told = [json.loads(line) for line in again.stdout.splitlines()]
     assert [each["event"] for each in told] == ["skipped"] * 3 + ["result"] * 3
     assert [each["degree"] for each in told[3:]] == [1, 2, 3]
+
+
+def test_options_of_a_row_reach_the_solver(tmp_path, monkeypatch):
+    given = {}
+
+    def note(problem, **options):
+        given.update(options, problem=problem.name)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pann.grid_work.solve", note)
+    text = """
+        solve = "kdv"
+        grid.width = [[8, 4]]
+        [fixed]
+        faithful = true
+        degree = "auto"
+        windows = "auto"
+        fourier = 5
+        axes = "x"
+        c = 0
+        weighting = ["gradnorm", "causal"]
+    """
+    (row,) = read_grid(written(tmp_path, text)).rows
+    with pytest.raises(KeyboardInterrupt):
+        solve_row(row.configuration, tmp_path)
+    expected = {"problem": "kdv", "out": tmp_path, "resume": True, "windows": "auto", "c": 0.0}
+    expected |= {"axes": ("x",), "width": (8, 4), "weighting": ("gradnorm", "causal")}
+    assert given == {**expected, "embedding": pann.RandomFourier(5)}
 
 
 @pytest.mark.slow

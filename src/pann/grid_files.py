@@ -24,7 +24,7 @@ from typing import Any
 from pann.command_options import choice
 from pann.files.checks import shown
 from pann.grid_options import OPTIONS
-from pann.grid_work import content_hash, source_of
+from pann.grid_work import content_hash, posed, source_of
 from pann.problem_files import SUFFIX, opened
 from pann.runs import Row
 
@@ -131,14 +131,12 @@ def _what(kind: str, given: Any, folder: pathlib.Path) -> dict[str, Any]:
 
 def _check_inputs(kind: str, rows: list[Row]) -> None:
     """Open what the rows will open, so that what is wrong with it is told now, and once."""
-    if kind == "solve":
-        with opened(rows[0].configuration["problem"]):
-            return
-    from pann.table_commands import read_split
+    keys = ("faithful",) if kind == "solve" else ("target", "drop", "test_fraction")
+    distinct = {str([row.configuration.get(key) for key in keys]): row for row in rows}
+    for row in distinct.values():
+        if kind == "solve":
+            with posed(row.configuration):
+                continue
+        from pann.table_commands import read_split
 
-    read: dict[str, None] = {}
-    for row in rows:
-        asked = {key: row.configuration.get(key) for key in ("target", "drop", "test_fraction")}
-        if str(asked) not in read:
-            read[str(asked)] = None
-            read_split(source_of(row.configuration))
+        read_split(source_of(row.configuration))

@@ -87,6 +87,8 @@ def _memory(key: str, value: Any) -> int | str:
 
 _SEED = _whole(0)
 SOLVE: Mapping[str, Check] = {
+    "faithful": _flag,
+    "tolerance": _real(0.0),
     "degree": _whole(0, AUTO),
     "c": _real(0.0),
     "axes": _texts,
@@ -98,6 +100,7 @@ SOLVE: Mapping[str, Check] = {
     "depth": _whole(1),
     "activation": _one_of(*ACTIVATIONS),
     "network": _one_of(*KINDS),
+    "fourier": _whole(1),
     "recipe": _one_of(*NAMES),
     "constraint": _one_of(*CONSTRAINT_NAMES),
     "constraint_weight": _real(0.0),

@@ -1,11 +1,14 @@
 """What a row of a grid does: solve its problem or fit its table, and give back the figures."""
 
+import contextlib
 import hashlib
 import pathlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pann.kept import fields_of
+from pann.network import RandomFourier
+from pann.pde import Problem
 from pann.problem_files import opened
 from pann.runs import Result
 from pann.solve import solve
@@ -30,15 +33,25 @@ FIT_FIGURES = (
 )
 
 
+NOT_OF_SOLVE = ("problem", "sha256", "faithful", "fourier")
+
+
+def posed(configuration: Mapping[str, Any]) -> contextlib.AbstractContextManager[Problem]:
+    """The problem that a row is about."""
+    return opened(configuration["problem"], faithful=configuration.get("faithful", False))
+
+
 def solve_row(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
     """Solve the problem as the row says; what was killed goes on from its checkpoint."""
     _check_unchanged(configuration, "problem")
     options: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in configuration.items()
-        if name not in ("problem", "sha256") and (value != "auto" or name == "windows")
+        if name not in NOT_OF_SOLVE and (value != "auto" or name == "windows")
     }
-    with opened(configuration["problem"]) as problem:
+    if "fourier" in configuration:
+        options["embedding"] = RandomFourier(configuration["fourier"])
+    with posed(configuration) as problem:
         solution = solve(problem, out=scratch, resume=True, **options)
     report = solution.report
     return Result(

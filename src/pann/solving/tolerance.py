@@ -46,7 +46,7 @@ GROWTH, SPECTRAL, MAX_FURTHER, MAX_COLUMNS = 1.36, 0.1, 3, 4_000
 WIDER, MAX_NETWORKS = 1.5, 3
 # Two that differ may both be wrong by as much. Differences that fall more slowly than by this
 # share, or do not fall, count as if they did; what all resolutions share is rounded alike.
-SAFETY, SLOWEST, ROUND_OFF = 2.0, 0.9, 1e-13
+SAFETY, SLOWEST, ROUND_OFF = 2.0, 0.9, 1e-12
 
 
 def check_tolerance(tolerance: float | int, options: Mapping[str, object]) -> None:
