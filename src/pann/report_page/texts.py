@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 NOTHING = "-"
+SHORT = 6  # letters of a number that is shown with all its digits
 # How settings are called; others by their own names.
 NAMES = {
     "num_points": "points",
@@ -43,7 +44,8 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return number(value)
+        plain = f"{value:g}"
+        return plain if len(plain) <= SHORT else number(value)
     if isinstance(value, int):
         return f"{value:,}" if abs(value) >= 10_000 else str(value)
     if isinstance(value, list | tuple):
