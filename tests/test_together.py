@@ -10,6 +10,7 @@ import pytest
 import pann
 from pann.checkpoints import FILE_NAME
 from pann.training import LBFGS, Adam, Constant, GradNorm, Progress, Prune
+from pann.training.stage import map_trials
 
 LINE, STRIP = pann.Box(x=(0, 2)), pann.Box(x=(0, 1), t=(0, 1), time="t")
 WAVE = pann.Problem.manufactured(LINE, lambda u, x: u.xx + 4 * u, lambda x: jnp.sin(2 * x))
@@ -70,6 +71,29 @@ def test_weights_that_change_and_minibatches_are_those_of_single_runs() -> None:
     found = pann.solve_together(HEAT, cases, **shared)
     for case, solution in zip(cases, found, strict=True):
         check_same(pann.solve(HEAT, **{**shared, **case}), solution)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "gpu"])
+@pytest.mark.parametrize("cases, trials", [(None, 4), (2, 4), (4, 4), (1, 3), (1, 1), (None, 1)])
+def test_every_trial_sees_what_its_case_shares(
+    monkeypatch: pytest.MonkeyPatch, backend: str, cases: int | None, trials: int
+) -> None:
+    """Which of two ways is taken depends on the device."""
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    of_trials = np.arange(3.0 * trials).reshape(trials, 3)
+    shared = np.arange(6.0) if cases is None else np.arange(6.0 * cases).reshape(cases, 6)
+    keys = jax.random.split(jax.random.key(0), trials)
+
+    def one(trial: tuple, shared: jax.Array) -> dict:
+        (values, key), draw = trial, jax.random.uniform(trial[1])
+        return {"product": values @ shared.reshape(3, 2), "key": key, "draw": draw}
+
+    found = map_trials(one, cases, (jnp.asarray(of_trials), keys), jnp.asarray(shared))
+    for number, values in enumerate(of_trials):
+        own = shared if cases is None else shared[number * cases // trials]
+        np.testing.assert_allclose(found["product"][number], values @ own.reshape(3, 2))
+        assert found["key"][number] == keys[number]
+        np.testing.assert_allclose(found["draw"][number], jax.random.uniform(keys[number]))
 
 
 class Stopped(Exception):
