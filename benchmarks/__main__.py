@@ -23,10 +23,14 @@ NAMES = {
     "inverse": "both coefficients of the KdV equation from noisy data",
     "equation_steps": "Adam step on an equation, the PANN against the PINN",
     "variant_steps": "Adam step of RFF, ModMLP, GradNorm and causal against plain, KdV",
+    "paper_time": "how long the paper's tables of equations take at full size, on this device",
+    "together": "Adam step on an equation, cases as one program against one by one",
     "windows": "evolution problems in windows of time, against the references",
+    "tolerance": "a tolerance instead of sizes, every problem: estimates and true errors",
     "halves": "the PANN against its halves on all problems, and on thin layers",
     "classical": "Poisson, Allen-Cahn and KdV against dedicated spectral solvers",
     "kills": "processes killed at random moments and resumed: is the model the same?",
+    "report": "the page of the whole paper: bytes, seconds to write and to open",
     "derivatives": "gradient step of losses with derivatives: Taylor mode against nested",
 }
 QUICK = ("construction", "reproduction", "step_cost", "gradient_or_newton")

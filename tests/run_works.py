@@ -26,5 +26,34 @@ def noted(configuration, folder):
         os.kill(os.getpid(), signal.SIGKILL)
     if configuration.get("leave"):
         os._exit(0)
-    array = np.full(3, configuration["x"], float)
-    return Result({"square": configuration["x"] ** 2}, {"array": array})
+    array = np.full(configuration.get("length", 3), configuration["x"], float)
+    figures = {"square": configuration["x"] ** 2, "process": os.getpid()}
+    return Result(figures, {"array": array})
+
+
+def several(configurations, folder):
+    """Note how many rows came together, and give what `noted` gives for each of them."""
+    first = configurations[0]
+    with open(first["notes"], "a") as file:
+        file.write(f"{len(configurations)} as one\n")
+    if len(configurations) > first.get("most", 16):
+        raise RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 12345 bytes")
+    if first.get("broken"):
+        raise ValueError("these rows are not alike")
+    if first.get("interrupted") and not (folder / "checkpoint").exists():
+        (folder / "checkpoint").write_text("half-way")
+        raise KeyboardInterrupt
+    if len(configurations) > first.get("most_alive", 16):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return [
+        Result({"square": each["x"] ** 2}, {"array": np.full(3, each["x"], float)})
+        for each in configurations
+    ]
+
+
+def room_for_three(configuration):
+    return 3
+
+
+def no_room(configuration):
+    raise OSError("the device does not answer")

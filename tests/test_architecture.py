@@ -37,6 +37,8 @@ LAYERS = (
     "solution",
     "solving",
     "solve",
+    "kept",
+    "together",
     "reference",
     "problems",
     "scaling",
@@ -58,11 +60,17 @@ LAYERS = (
     "compilation_cache",
     "problem_files",
     "solve_commands",
+    "grid_options",
+    "grid_work",
+    "grid_files",
     "demo",
     "paper",
+    "report_page",
     "terminal",
     "equation_cli",
+    "sweep_screen",
     "paper_cli",
+    "sweep_cli",
     "cli",
     "__main__",
 )
@@ -74,7 +82,7 @@ FORBIDDEN = {"basis": {"network"}, "network": {"basis"}}
 FRONT = "__init__"
 USERS_OF_FRONT = {"demo", "cli"}
 
-HEAVY = ("sklearn", "matplotlib", "xarray", "pandas")
+HEAVY = ("sklearn", "matplotlib", "xarray", "pandas", "distributed")
 PICKLERS = {"pickle", "_pickle", "cloudpickle", "dill", "shelve"}
 MAX_LINES = 400
 

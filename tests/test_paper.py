@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
+import pann
+from pann import kept
 from pann.cli import app
 from pann.paper import equations, published, regressions, spectra
 from pann.paper.comparison import FORMATS, Table, compare
 from pann.paper.degrees import degree_of
 from pann.paper.experiments import EXPERIMENTS, MODES, SIZES, experiment_named
+from pann.problems import PROBLEMS
 from pann.runs import Result as RunResult
 from pann.runs import Row, Store, sweep
 from pann.training import LBFGS, Adam, Prune
@@ -121,6 +124,40 @@ def test_energies_of_a_polynomial_lie_at_its_degrees() -> None:
     np.testing.assert_allclose(energies.sum(axis=0), [1 / 9, 1 / 5], rtol=1e-12)
 
 
+# ---- What runs keep ----
+
+
+def test_a_run_keeps_its_solution_on_a_grid() -> None:
+    """The last moment of u_t = x y^2 from zero; with one axis of space, time goes to the right."""
+    box = pann.Box(x=(0, 2), y=(-1, 1), t=(0, 3), time="t")
+    exact = lambda x, y, t: t * x * y**2
+    problem = pann.Problem(box, lambda u, x, y, t: u.t - x * y**2, [pann.Initial(0.0)], exact=exact)
+    arrays = kept.fields_of(pann.solve(problem, degree=4, width=0, windows=False))
+    assert set(arrays) == {"axis_1_x", "axis_2_y", "u"}
+    x, y = arrays["axis_1_x"][:, None], arrays["axis_2_y"]
+    np.testing.assert_allclose(arrays["u"], 3 * x * y**2, atol=1e-5)
+    line = pann.Box(x=(0, 1), t=(0, 1), time="t")
+    advected = pann.Problem(line, lambda u, x, t: u.t - x, [pann.Initial(0.0)])
+    assert {"axis_1_t", "axis_2_x"} <= set(kept.fields_of(pann.solve(advected, degree=2, width=0)))
+
+
+def test_a_fit_keeps_its_halves_and_its_curves() -> None:
+    box = pann.Box(x=(-1, 1), y=(0, 1))
+    points = np.random.default_rng(0).uniform([-1, 0], [1, 1], (80, 2))
+    recipe = (Adam(20, record_every=5), Prune(1e-9), Adam(10, record_every=5))
+    values = np.abs(points[:, 0]) + points[:, 1]
+    fitted = pann.fit(points, values, domain=box, degree=2, width=5, depth=1, recipe=recipe)
+    arrays = kept.halves_of(fitted.model, box)
+    np.testing.assert_allclose(arrays["u"], arrays["u_network"] + arrays["u_polynomial"], atol=1e-5)
+    corner = fitted.model([[arrays["axis_1_x"][-1], arrays["axis_2_y"][0]]])
+    np.testing.assert_allclose(arrays["u"][-1, 0], corner[0], rtol=1e-5)
+    history = kept.history_of(fitted)
+    assert history["step"][-1] == 30
+    assert history["step"] == sorted(history["step"])
+    last = fitted.outcomes[-1].history["data"][0, -1]
+    assert history["data"][-1] == pytest.approx(float(last))
+
+
 # ---- Comparisons ----
 
 
@@ -196,6 +233,9 @@ def test_status_counts_what_is_missing_and_wrong_names_are_a_sentence(
         (("run", "poisson", "--size", "tiny"), "no size 'tiny'"),
         (("run", "poisson", "--mode", "faitful"), "no mode 'faitful' (did you mean faithful?)"),
         (("run", "poisson", "--shard", "5/4"), "shard"),
+        (("run", "poisson", "--only", "width"), "--only takes name=value"),
+        (("run", "poisson", "--only", "wide=50"), "--only takes name=value"),
+        (("run", "poisson", "--only", "width=51"), "no row has width=51; there are 0, 6"),
         (("table", "poisson"), "no finished row of 'poisson'"),
         (("table", "poisson", "--format", "html"), "no finished row"),
     ):
@@ -203,6 +243,37 @@ def test_status_counts_what_is_missing_and_wrong_names_are_a_sentence(
         assert result.exit_code == 2, result.output
         assert message in result.stderr
         assert result.stderr.count("\n") == 1
+
+
+def test_only_some_rows_are_chosen(tmp_path: pathlib.Path) -> None:
+    wishes = [f"--only={wish}" for wish in ("sampling=equispaced", "num_points=256", "c=0.003")]
+    arguments = ("--size", "full", "--mode", "faithful", *wishes, "--store", tmp_path, "--json")
+    (told,) = run("status", "poisson", *arguments).stdout.splitlines()
+    rows = experiment_named("poisson").rows("full", "faithful", None)
+    expected = sum(
+        (each["sampling"], each["num_points"], each.get("c")) == ("equispaced", 256, 0.003)
+        for each in (row.configuration for row in rows)
+    )
+    assert json.loads(told)["missing"] == expected > 1
+
+
+def test_readings_change_one_decision_each() -> None:
+    rows = [row.configuration for row in experiment_named("readings").rows("full", "faithful", 1)]
+    decided = {
+        (row["problem"], row["model"]): row for row in rows if row["reading"] == "as decided"
+    }
+    assert len(decided) == 10
+    for row in rows:
+        base = decided[row["problem"], row["model"]]
+        changed = {name for name in row if row.get(name) != base.get(name)} - {"reading"}
+        assert len(changed) == (row["reading"] != "as decided")
+
+
+def test_a_reading_reaches_the_problem_and_the_recipe() -> None:
+    problem = equations.shortened(PROBLEMS["kdv"](faithful=True), 0.5)
+    assert dict(zip(problem.domain.names, problem.domain.upper, strict=True)) == {"x": 1, "t": 0.5}
+    stages = equations.recipe(100, 20, signed=True)
+    assert [stage.signed for stage in stages if isinstance(stage, Prune)] == [True, True]
 
 
 def test_a_row_says_all_that_determines_it() -> None:

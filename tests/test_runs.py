@@ -328,6 +328,8 @@ def test_shard_that_does_not_exist_is_refused(text, sentence):
     [
         (square, {"workers": 2}, "the work is given by name, 'module:function'"),
         ("run_works:square", {"workers": 0}, "workers must be at least 1, got 0"),
+        (square, {"cluster": "host:1"}, "the work is given by name, 'module:function'"),
+        ("run_works:square", {"workers": 2, "cluster": "host:1"}, "a cluster brings its own wor"),
         ("square", {}, "work must be named 'module:function', got 'square'"),
         ("run_works:nothing", {}, "module 'run_works' has no function 'nothing'"),
         ("no_such_module:work", {}, "cannot import the work 'no_such_module:work'"),
@@ -468,6 +470,23 @@ def test_two_that_both_believe_to_hold_the_claim_record_once(tmp_path, monkeypat
     assert store.record(row)["figures"] == {"square": 9}
 
 
+def test_claim_of_one_who_was_given_up_goes_to_the_next_and_is_lost_to_him(tmp_path):
+    row, store = Row("squares", {"x": 3}), Store(tmp_path)
+
+    def slow(configuration, folder):
+        """A scheduler believes its worker dead, and gives the row to another."""
+        store.claims.take_from_dead(row.identity, "other-")
+        assert store.claims.take(row.identity) is None
+        store.claims.take_from_dead(row.identity, "sweep-")
+        assert sweep([row], square, store) == Summary(done=1)
+        return Result({"square": -1}, {"array": np.zeros(2)})
+
+    outcome = attempts.attempt(attempts.Task(row), slow, store, "sweep-1")
+    assert outcome.kind == attempts.CLAIMED
+    assert store.record(row)["figures"] == {"square": 9}
+    assert files_in(tmp_path) == [f"{row.identity}.json"]
+
+
 def test_claim_that_was_deleted_by_hand_does_not_cost_the_result(tmp_path):
     row, store = Row("squares", {"x": 3}), Store(tmp_path)
 
@@ -589,6 +608,38 @@ def test_full_disk_is_one_sentence_and_leaves_no_half_record(tmp_path, monkeypat
     assert files_in(tmp_path) == [f"{one}.json", f"{one}.pann"]
     monkeypatch.setattr(os, "fsync", fsync)
     assert sweep(rows, square, store) == Summary(done=2, skipped=1)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+def test_work_that_finds_the_disk_full_is_no_failure_of_its_row(tmp_path, number):
+    rows, store = [Row("squares", {"x": x}) for x in range(3)], Store(tmp_path)
+
+    def work(configuration, folder):
+        if configuration["x"] == 1:
+            try:
+                raise OSError(number, os.strerror(number), str(folder / "checkpoint"))
+            except OSError:
+                raise ValueError("the checkpoint could not be written") from None
+        return square(configuration, folder)
+
+    reason = os.strerror(number).lower()
+    with pytest.raises(FileError, match=rf"cannot write '.*checkpoint': {reason}; check"):
+        sweep(rows, work, store)
+    assert files_in(tmp_path) == [f"{rows[0].identity}.json"]
+    assert sweep(rows, square, store) == Summary(done=2, skipped=1)
+
+
+def test_claim_that_a_disk_keeps_is_released_when_it_can_be(tmp_path, monkeypatch):
+    claims, rename = Claims(tmp_path), os.rename
+
+    def refuse(*_):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    with claims.take("a").kept():
+        monkeypatch.setattr(os, "rename", refuse)
+    assert claims.take("a") is None
+    monkeypatch.setattr(os, "rename", rename)
+    wait_for(lambda: files_in(tmp_path) == [], seconds=10)
 
 
 def test_leftovers_of_the_killed_are_removed_when_they_are_old(tmp_path):

@@ -16,8 +16,9 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import pann
-from pann import compilation_cache, progress, solve_commands
+from pann import compilation_cache, problem_files, progress, solve_commands
 from pann.cli import app
+from pann.network import RandomFourier
 from pann.pictures import field_maps
 from pann.problems import PROBLEMS
 from pann.solving import second_order
@@ -157,7 +158,7 @@ def test_options_reach_solve(monkeypatch: pytest.MonkeyPatch) -> None:
     asked |= {"--points": 50, "--sampling": "sobol", "--iterations": 7, "--precision": "float32"}
     asked |= {"--c": 0.1, "--condition-points": 40, "--trials": 3, "--recipe": "paper"}
     asked |= {"--network": "modified", "--constraint": "H", "--weighting": "gradnorm,causal"}
-    asked |= {"--windows": 0}
+    asked |= {"--windows": 0, "--fourier": 20, "--axes": "x,y"}
     asked |= {"--out": "run", "--checkpoint-every": 5}
     options = ("--seed", 9, "--no-preconditioner", "--resume")
     run("solve", "poisson", *options, *(part for pair in asked.items() for part in pair))
@@ -184,7 +185,18 @@ def test_options_reach_solve(monkeypatch: pytest.MonkeyPatch) -> None:
         "resume": True,
         "checkpoint_every": 5,
         "windows": 0,
+        "embedding": RandomFourier(20),
+        "axes": ("x", "y"),
     }
+
+
+def test_a_problem_as_the_paper_poses_it() -> None:
+    asked = ("solve", "kdv", "--dry-run", "--recipe", "paper", "--width", 8, "--axes", "x")
+    assert json.loads(succeed(*asked, "--degree", 9, "--faithful", "--json"))["terms"] == 10
+    with problem_files.opened("kdv", faithful=True) as problem:
+        assert problem.domain.periodic == ()
+    check_sentence(run("solve", "poisson", "--faithful"), "'poisson' is posed in one way only")
+    check_sentence(run("solve", "mine.py", "--faithful"), "is a file of your own")
 
 
 def test_there_is_a_line_for_every_trial() -> None:

@@ -70,6 +70,25 @@ def posed():
         return basis, inside, placed, rows, parameters
 
 
+def test_all_blocks_in_one_propagation_give_the_same_loss(posed, monkeypatch):
+    """Which of two ways is taken depends on the device."""
+    _, _, _, rows, parameters = posed
+    pairs = pann.problems.kdv(faithful=True)
+    basis = make_basis(pairs.domain, 3, axes=("x",))
+    inside = pairs.domain.from_reference(RNG.uniform(-1, 1, (20, 2)))
+    placed = [place_inside(pairs, inside, pairs.check()), *place_conditions(pairs, 4)]
+    own = random_parameters(4, dimension=2, widths=(5, 4), num_terms=basis.num_terms)
+    for each, state in ((rows, parameters), (equation_rows(placed, pairs, basis, "float64"), own)):
+        moving, fixed = eqx.partition(state, trainable(state))
+        loss = lambda moving: Loss().total(eqx.combine(moving, fixed), each)  # noqa: B023
+        by_block = jax.value_and_grad(loss)(moving)
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr(jax, "default_backend", lambda: "gpu")
+            together = jax.value_and_grad(loss)(moving)
+        for one, other in zip(jax.tree.leaves(by_block), jax.tree.leaves(together), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
 def fields_at(basis, parameters, points):
     """u and v with all derivatives up to the second, by nested automatic differentiation."""
     indices = basis.indices
@@ -442,3 +461,28 @@ def test_a_model_made_beforehand_is_trained():
     other = Problem(LINE, lambda u, x: u.xx, [Dirichlet(LINE.boundary, 0.0)])
     with pytest.raises(ValueError, match=r"the model has 1 outputs on .* make it for this problem"):
         pann.solve(other, start_from=model)
+
+
+def test_conditions_count_by_their_weight_and_points_by_the_reduction():
+    one_step = (Adam(1, Constant(1e-12), record_every=1),)
+    options = {"degree": 3, "width": 4, "depth": 1, "points": 25, "sampling": "gauss"}
+    terms = {}
+    for name, chosen in {
+        "as it is": {},
+        "weighted": {"condition_weight": 10.0},
+        "summed": {"reduction": "sum"},
+    }.items():
+        solution = pann.solve(poisson(), recipe=one_step, **options, **chosen)
+        history = solution.report.history
+        terms[name] = {key: values[0] for key, values in history.items() if key != "step"}
+    plain, weighted, summed = terms.values()
+    (condition,) = (name for name in plain if name.startswith("dirichlet"))
+    near(weighted[condition], 100 * plain[condition], 1e-9)
+    near(weighted["residual"], plain["residual"], 1e-9)
+    near(summed["residual"], 25 * plain["residual"], 1e-9)
+    for options, message in (
+        ({"condition_weight": 0.0}, "condition_weight must be positive"),
+        ({"reduction": "sum"}, "reduction and weighting have no place"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            pann.solve(poisson(), **options)

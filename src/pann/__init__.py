@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from pann import points, problems, targets
+from pann import points, problems, runs, targets
 from pann.basis import Basis, make_basis
 from pann.domain import Box
 from pann.files import FileError
@@ -11,9 +11,11 @@ from pann.model import PANN
 from pann.network import AxisUnits, Complementary, Glorot, Periodic, RandomFourier, RePU
 from pann.pde import Data, Dirichlet, Initial, Interface, Neumann, Problem, Robin
 from pann.regression import Fit, fit, relative_l2
+from pann.runs import sweep
 from pann.solution import Solution
 from pann.solve import solve
 from pann.solving.windows import solve_in_windows
+from pann.together import solve_together
 from pann.training import (
     LBFGS,
     Adam,
@@ -87,7 +89,10 @@ __all__ = [
     "points",
     "problems",
     "relative_l2",
+    "runs",
     "solve",
     "solve_in_windows",
+    "solve_together",
+    "sweep",
     "targets",
 ]

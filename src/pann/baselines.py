@@ -40,10 +40,15 @@ def least_squares(points: npt.ArrayLike | Points, values: npt.ArrayLike, **optio
 
 def pinn(problem: Problem, **options: Any) -> Solution:
     """The network alone on an equation, with an output bias; options as in `solve`."""
+    return solve(problem, **pinn_options(**options))
+
+
+def pinn_options(**options: Any) -> dict[str, Any]:
+    """The options of `solve` with those that make it a PINN."""
     recipe = options.get("recipe", "paper")
     unpruned = tuple(stage for stage in recipe_for(recipe) if not isinstance(stage, Prune))
     fixed = {"degree": 0, "constraint": "none", "preconditioner": False, "recipe": unpruned}
-    return solve(problem, **{**options, **fixed})
+    return {**options, **fixed}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from pann import command_options, equation_cli, paper_cli, table_reports
+from pann import command_options, equation_cli, paper_cli, sweep_cli, table_reports
 from pann.terminal import Json, plainly, show_report
 
 app = typer.Typer(
@@ -43,6 +43,7 @@ def main(
 app.command("list")(equation_cli.list_problems)
 app.command()(equation_cli.solve)
 app.add_typer(paper_cli.app, name="paper")
+app.command()(sweep_cli.sweep)
 
 
 # ---- Tables ----
@@ -158,6 +159,28 @@ def info(
 
 
 # ---- The rest ----
+
+
+@app.command()
+def report(
+    place: Annotated[
+        pathlib.Path,
+        typer.Argument(metavar="DIR", help="A folder with runs or models, or one .pann file."),
+    ],
+    out: Annotated[pathlib.Path, typer.Option("--out", "-o", help="Page to write.")] = pathlib.Path(
+        "report.html"
+    ),
+    as_json: Json = False,
+) -> None:
+    """Write one HTML page of your own runs, solved equations and fitted tables."""
+    with plainly():
+        from pann.report_page.own import own_page
+        from pann.report_page.writing import check_page, write_page
+
+        check_page(out)
+        size = write_page(own_page(place), out)
+        told = {"command": "report", "page": str(out), "bytes": size}
+        show_report(told, [f"wrote {out} ({size / 1e6:.1f} MB)"], as_json=as_json)
 
 
 @app.command()

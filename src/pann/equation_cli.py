@@ -40,6 +40,18 @@ def solve(
             show_default=False,
         ),
     ],
+    faithful: Annotated[
+        bool,
+        typer.Option(
+            "--faithful",
+            help="Evolution problems as the paper poses them: raw coordinates, periodic and "
+            "initial conditions in the least-squares sense.",
+        ),
+    ] = False,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(help="Relative error to reach; all sizes are raised until it is met."),
+    ] = None,
     degree: Annotated[
         str, typer.Option(help="Of the polynomial: a number, or auto: raised until resolved.")
     ] = "auto",
@@ -52,6 +64,12 @@ def solve(
     ] = None,
     activation: Annotated[str | None, typer.Option(help="tanh, relu, repu or sin.")] = None,
     network: Annotated[str | None, typer.Option(help="mlp, or modified for gated layers.")] = None,
+    fourier: Annotated[
+        int | None, typer.Option(min=1, help="Random Fourier features before the network.")
+    ] = None,
+    axes: Annotated[
+        str | None, typer.Option(help="Axes that the polynomial sees, x or x,y (default: all).")
+    ] = None,
     points: Annotated[
         int | None,
         typer.Option(min=1, help="Points inside (default: Gauss points to fit the degree)."),
@@ -119,11 +137,13 @@ def solve(
     """Solve a differential equation, and tell how good the solution is."""
     with plainly():
         from pann import compilation_cache, problem_files, solve_commands
+        from pann.network import RandomFourier
 
         options = command_options.solve_options(
             degree, width, activation, points, sampling, precision, recipe, constraint
         )
         numbers = {
+            "tolerance": tolerance,
             "depth": depth,
             "network": network,
             "iterations": iterations,
@@ -133,11 +153,13 @@ def solve(
             "checkpoint_every": checkpoint_every,
             "preconditioner": preconditioner,
             "weighting": None if weighting is None else tuple(weighting.split(",")),
+            "embedding": None if fourier is None else RandomFourier(fourier),
+            "axes": None if axes is None else tuple(axes.split(",")),
         }
         options |= {name: value for name, value in numbers.items() if value is not None}
         options |= {"seed": seed, "trials": trials, "resume": resume}
         compilation_cache.use_compilation_cache()
-        with problem_files.opened(problem) as posed:
+        with problem_files.opened(problem, faithful=faithful) as posed:
             if dry_run:
                 reports = [solve_commands.plan_solve(posed, options)]
                 lines = solve_commands.plan_lines(reports[0])

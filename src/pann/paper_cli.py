@@ -1,12 +1,13 @@
-"""The commands for the paper: `pann paper list | run | status | table | figure`."""
+"""The commands for the paper: `pann paper list | run | status | table | figure | report`."""
 
+import dataclasses
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
 
-from pann.terminal import Json, plainly, show_report, tell
+from pann.terminal import STOPPED_SWEEP, Json, plainly, show_report, tell
 
 app = typer.Typer(help="The paper's experiments: run them, and compare.", no_args_is_help=True)
 
@@ -17,9 +18,14 @@ Folder = Annotated[pathlib.Path, typer.Option("--store", help="Folder that keeps
 SizeOption = Annotated[str, typer.Option(help="smoke (seconds), quick or full (as published).")]
 ModeOption = Annotated[str, typer.Option(help="faithful, default or both.")]
 Trials = Annotated[int | None, typer.Option(min=1, help="Seeds a row (default: by the size).")]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(help="num_points=16384: only rows with this setting; may be given again."),
+]
 # Of a row's settings, in the line that tells of it.
 SHOWN = (
     "mode",
+    "reading",
     "index_set",
     "method",
     "model",
@@ -58,49 +64,50 @@ def run(
     size: SizeOption = "smoke",
     mode: ModeOption = "both",
     trials: Trials = None,
+    only: Only = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    cluster: Annotated[
+        str | None, typer.Option(help="A Dask scheduler's address, or its file .json.")
+    ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(min=1, help="Rows that run as one, at most (default: as memory allows)."),
+    ] = None,
     shard: Annotated[str, typer.Option(help="3/16: the third of 16 equal parts.")] = "1/1",
     retry: Annotated[bool, typer.Option("--retry", help="Try again what failed.")] = False,
     store: Folder = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:
     """Run the rows that are not in the store yet; interrupt it, and go on tomorrow."""
-    with plainly():
+    with plainly(STOPPED_SWEEP):
         from pann import compilation_cache
-        from pann.runs import Event, Store, parse_shard, sweep
+        from pann.runs import Event, Store, parse_shard, shard_of, sweep, units_of
+        from pann.sweep_screen import event_line, event_report, summary_line, sweep_bar
 
-        chosen, part, kept = _chosen(names, size, mode, trials), parse_shard(shard), Store(store)
+        chosen = _chosen(names, size, mode, trials, only)
+        part, kept = parse_shard(shard), Store(store)
         compilation_cache.use_compilation_cache()
 
         def told(event: Event) -> None:
-            report = {
-                "event": event.kind,
-                "experiment": event.row.experiment,
-                "identity": event.row.identity,
-                "seconds": round(event.seconds, 3),
-                "reason": event.reason,
-            }
-            what = _shown(event.row.configuration)
-            took = f"  {event.seconds:.1f} s" if event.seconds else ""
-            reason = f"  {event.reason}" if event.reason else ""
-            line = f"{event.kind:8}{event.row.experiment}  {what}{took}{reason}"
-            show_report(report, [line], as_json=as_json)
+            line = event_line(event, _shown(event.row.configuration))
+            show_report(event_report(event), [line], as_json=as_json)
 
         for experiment, rows in chosen:
-            summary = sweep(
-                rows,
-                experiment.work,
-                kept,
-                workers=workers,
-                shard=part,
-                retry=retry,
-                report=told,
-            )
-            tell(
-                f"{experiment.name}: {summary.done} done, {summary.skipped} done before, "
-                f"{summary.failed} failed, {summary.failed_before} failed before, "
-                f"{summary.claimed} with others"
-            )
+            together = _together(experiment, batch)
+            own = sum(map(len, shard_of(units_of(rows, together), part)))
+            with sweep_bar(experiment.name, own, told) as report:
+                summary = sweep(
+                    rows,
+                    experiment.work,
+                    kept,
+                    workers=workers,
+                    cluster=cluster,
+                    together=together,
+                    shard=part,
+                    retry=retry,
+                    report=report,
+                )
+            tell(f"{experiment.name}: {summary_line(summary)}")
 
 
 @app.command()
@@ -109,6 +116,7 @@ def status(
     size: SizeOption = "smoke",
     mode: ModeOption = "both",
     trials: Trials = None,
+    only: Only = None,
     store: Folder = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:
@@ -117,7 +125,7 @@ def status(
         from pann.runs import Store
 
         kept = Store(store)
-        for experiment, rows in _chosen(names, size, mode, trials):
+        for experiment, rows in _chosen(names, size, mode, trials, only):
             records = [kept.record(row) for row in rows]
             counts = {
                 "done": sum(r is not None and r["status"] == "done" for r in records),
@@ -174,8 +182,35 @@ def figure(
         show_report(report, [f"wrote {path}"], as_json=as_json)
 
 
+@app.command()
+def report(
+    out: Annotated[pathlib.Path, typer.Option("--out", help="Page to write.")] = pathlib.Path(
+        "paper-report.html"
+    ),
+    store: Folder = DEFAULT_STORE,
+    as_json: Json = False,
+) -> None:
+    """Write one HTML page of all runs in the store beside what the paper printed."""
+    with plainly():
+        from pann.report_page.paper import paper_page
+        from pann.report_page.writing import check_page, write_page
+        from pann.runs import Store
+
+        check_page(out)
+        size = write_page(paper_page(Store(store)), out)
+        told = {"page": str(out), "bytes": size}
+        show_report(told, [f"wrote {out} ({size / 1e6:.1f} MB)"], as_json=as_json)
+
+
+def _together(experiment: Any, batch: int | None) -> Any:
+    """How the rows of an experiment run as one, so many of them if a number is given."""
+    if experiment.together is None or batch is None:
+        return experiment.together
+    return dataclasses.replace(experiment.together, at_most=batch, room=None)
+
+
 def _chosen(
-    names: list[str] | None, size: str, mode: str, trials: int | None
+    names: list[str] | None, size: str, mode: str, trials: int | None, only: list[str] | None
 ) -> list[tuple[Any, list[Any]]]:
     from pann.command_options import choice
     from pann.paper.experiments import EXPERIMENTS, MODES, SIZES, experiment_named
@@ -185,10 +220,30 @@ def _chosen(
     every = not names or names == ["all"]
     experiments = EXPERIMENTS if every else [experiment_named(name) for name in names or ()]
     modes = MODES if mode == "both" else (mode,)
-    return [
+    found = [
         (each, [row for kind in modes for row in each.rows(size, kind, trials)])
         for each in experiments
     ]
+    for wish in only or ():
+        found = [(each, rows) for each, rows in _with_setting(found, wish) if rows]
+    return found
+
+
+def _with_setting(
+    chosen: list[tuple[Any, list[Any]]], wish: str
+) -> Iterator[tuple[Any, list[Any]]]:
+    """The rows that have a setting, given as name=value."""
+    name, equals, value = (part.strip() for part in wish.partition("="))
+    known = {key for _, rows in chosen for row in rows for key in row.configuration}
+    if not equals or name not in known:
+        raise ValueError(
+            f"--only takes name=value with one of {', '.join(sorted(known))}, got '{wish}'"
+        )
+    values = {str(row.configuration.get(name)) for _, rows in chosen for row in rows} - {"None"}
+    if value not in values:
+        raise ValueError(f"no row has {name}={value}; there are {', '.join(sorted(values))}")
+    for each, rows in chosen:
+        yield each, [row for row in rows if str(row.configuration.get(name)) == value]
 
 
 def _shown(configuration: Mapping[str, Any]) -> str:

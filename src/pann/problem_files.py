@@ -14,16 +14,18 @@ NAME = "problem"
 
 
 @contextlib.contextmanager
-def opened(given: str) -> Iterator[Problem]:
-    """The problem that is meant by a name or a path. A file is executed.
+def opened(given: str, *, faithful: bool = False) -> Iterator[Problem]:
+    """The problem that is meant by a name, `faithful` or not, or a path. A file is executed.
 
     Inside the block, too, an error that comes from the file is a ValueError that names its line:
     residuals and values are called only when the problem is solved.
     """
     path = pathlib.Path(given)
     if path.suffix != SUFFIX:
-        yield problem_named(given)
+        yield problem_named(given, faithful=faithful)
         return
+    if faithful:
+        raise ValueError(f"faithful is for the paper's problems; '{given}' is a file of your own")
     if not path.is_file():
         raise ValueError(f"there is no file '{given}'; it should define {NAME} = pann.Problem(...)")
     with _errors_by_line(given), _importing_from(path.parent):

@@ -28,7 +28,7 @@ from pann.training import (
     recipe_named,
     run_recipe,
 )
-from pann.training.stage import Report, figures, unstack
+from pann.training.stage import Report, unstack
 
 
 @dataclasses.dataclass(frozen=True)
@@ -278,8 +278,7 @@ def _split(
 
 
 def _scores(task: Task, trained: Parameters) -> np.ndarray:
-    values = figures(task.loss, trained, task.rows, task.held_out, task.weights(trained))
-    return np.asarray(values["data" if task.held_out is None else "held_out"])
+    return np.asarray(task.figures(trained)["data" if task.held_out is None else "held_out"])
 
 
 def _summary(outcomes: tuple[Outcome, ...], indent: str) -> list[str]:

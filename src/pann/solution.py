@@ -32,7 +32,8 @@ class Report:
     of the equation's terms there, or that of a condition if it is larger; `rel_l2` the relative l2
     error where the solution is known, `field_errors` that of every field. `trials` has the figures
     of every trial, `parameter_deviations` the standard deviations of parameters found from noisy
-    data.
+    data. With a tolerance, `error_estimate` is at least twice the difference between two
+    resolutions, relative in l2, and `met` says whether it and the residual are below it.
     """
 
     how: str
@@ -46,6 +47,9 @@ class Report:
     trials: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     field_errors: dict[str, float] = dataclasses.field(default_factory=dict)
     parameter_deviations: dict[str, float] = dataclasses.field(default_factory=dict)
+    tolerance: float | None = None
+    error_estimate: float | None = None
+    met: bool | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,9 +203,22 @@ class Solution:
             deviation = self.parameter_deviations.get(name)
             noise = "" if deviation is None else f" +- {deviation:.2g}"
             lines.append(f"{name} = {value:.6g}{noise}")
-        if report.residual > 1e-6:
+        if report.tolerance is not None:
+            lines.append(_told_of_tolerance(report))
+        elif report.residual > 1e-6:
             lines.append("to go on: raise the degree, or give width=32 for a network beside it")
         return "\n".join(lines)
+
+
+def _told_of_tolerance(report: Report) -> str:
+    """One sentence: met or not, by which figures."""
+    error = report.error_estimate
+    estimate = "unknown" if error is None or math.isinf(error) else f"{error:.1e}"
+    outcome = "met" if report.met else "not met, this is the best there is"
+    return (
+        f"tolerance {report.tolerance:g} {outcome}: estimated error {estimate}, "
+        f"residual {report.residual:.1e}"
+    )
 
 
 def network_options(model: PANN) -> dict[str, Any]:

@@ -14,14 +14,12 @@ import os
 import pathlib
 import time
 from collections.abc import Sequence
-from typing import Any, TypeVar
 
 import jax
 
 from pann.architecture import Architecture, check_widths
 from pann.basis import Basis, make_basis
 from pann.domain import Box
-from pann.loss import Loss
 from pann.model import PANN
 from pann.network import (
     Activation,
@@ -36,22 +34,22 @@ from pann.pde.fields import Order
 from pann.pde.jumps import with_breaks
 from pann.pde.lift import make_ansatz
 from pann.pde.problem import Problem
-from pann.pde.rows import Causal
 from pann.points import Points
 from pann.solution import Solution, network_options, unsolved
 from pann.solving.configuration import configuration
 from pann.solving.folder import in_folder, prepared_folder
 from pann.solving.gradient import (
     Weighting,
-    balanced,
-    recipe_for,
+    check_trials,
     solve_by_gradient,
+    training_options,
     weightings,
 )
 from pann.solving.second_order import degrees_to_try, solve_second_order
 from pann.solving.setup import CONDITION_WEIGHT, Setup
+from pann.solving.tolerance import check_tolerance, solve_to_tolerance
 from pann.solving.windows import march_windows, suits_windows, windows_or
-from pann.training import GradNorm, Recipe
+from pann.training import Recipe
 from pann.training.stage import Report
 
 # Where nothing is said: the network of the default recipe, and what gradient training takes.
@@ -65,6 +63,7 @@ PAPER_C = 0.003
 def solve(
     problem: Problem,
     *,
+    tolerance: float | int | None = None,
     degree: int | None = None,
     c: float | None = None,
     basis: Basis | None = None,
@@ -73,6 +72,7 @@ def solve(
     sampling: str | None = None,
     condition_points: int | None = None,
     condition_sampling: str | None = None,
+    condition_weight: float | None = None,
     width: int | tuple[int, ...] | None = None,
     depth: int | None = None,
     activation: str | Activation | None = None,
@@ -80,6 +80,7 @@ def solve(
     embedding: EmbeddingOptions | None = None,
     constraint: str | None = None,
     constraint_weight: float = 1e-3,
+    reduction: str | None = None,
     preconditioner: bool | None = None,
     weighting: Weighting | Sequence[Weighting] | None = None,
     recipe: str | Recipe = "default",
@@ -96,15 +97,20 @@ def solve(
 ) -> Solution:
     """Solve a problem; with no options the degree is raised until the solution is resolved.
 
+    With a `tolerance` instead of sizes these are raised until two resolutions differ by less than
+    half of it, relative in l2, and the residual is below it, too; `report.met` says whether they
+    do, `report.error_estimate` twice their difference. width=0 and windows=0 go with it.
+
     `c` gives the degree by the paper's rule, ceil(c N) + 8; `axes` are those that the polynomial
     sees, all by default. `points` is a number, with a `sampling` by name, or points of your own
     (with tags `inside` and `boundary` if you bring both); by default Gauss points that fit the
     degree, in more than three dimensions Sobol points. `condition_points` is the number over all
-    faces, `condition_sampling` how they lie there. `width` is that of the network, 0 for none; by
-    default 24, only where the polynomial does not resolve the solution; its `activation`, if none
-    is given, is tanh or sin, whichever does better in a few steps. `network` is "mlp", or
-    "modified" for gated layers. `start_from` is a solution to begin with, or a model of your own,
-    whose basis and network are then used unless you ask for others. Where the problem
+    faces, `condition_sampling` how they lie there, and `condition_weight` the factor of their
+    residuals against the equation's, 100 by default, 1 in gradient training. `width` is that of the
+    network, 0 for none; by default 24, only where the polynomial does not resolve the solution; its
+    `activation`, if none is given, is tanh or sin, whichever does better in a few steps. `network`
+    is "mlp", or "modified" for gated layers. `start_from` is a solution to begin with, or a model
+    of your own, whose basis and network are then used unless you ask for others. Where the problem
     has unknown parameters and data, bases, start and the weight of the data are chosen as
     `pann.solving.inverse` says.
 
@@ -114,10 +120,10 @@ def solve(
 
     The default recipe eliminates b at each step (the exact constraint). `recipe="paper"` is Adam,
     pruning and L-BFGS with constraint E and the preconditioner on 4096 Poisson-disk points with
-    400 for the conditions; `constraint`, its weight, `preconditioner` and `weighting` ("gradnorm",
-    "causal", or both; fixed otherwise) go with it, or with stages of your own. `trials` networks
-    are trained from as many seeds, and that with the smallest residual at fresh points is the
-    solution.
+    400 for the conditions; `constraint`, its weight, `preconditioner`, `reduction` ("mean" over the
+    points of each term, or "sum") and `weighting` ("gradnorm", "causal", or both; fixed otherwise)
+    go with it, or with stages of your own. `trials` networks are trained from as many seeds, and
+    that with the smallest residual at fresh points is the solution.
 
     `windows` cuts time into so many parts, or into as many as it takes with "auto", each of them
     solved by Newton's method to spectral accuracy (`pann.solve_in_windows` has more options);
@@ -126,13 +132,12 @@ def solve(
     """
     begin = time.perf_counter()
     by_gradient = recipe != "default"
-    if not isinstance(trials, int) or trials < 1:
-        raise ValueError(f"trials must be an integer of at least 1, got {trials!r}")
-    chosen = weightings(weighting)
-    if not by_gradient and (constraint not in (None, "exact") or preconditioner or chosen):
+    check_trials(trials)
+    weak = constraint not in (None, "exact") or reduction is not None
+    if not by_gradient and (weak or preconditioner or weightings(weighting)):
         raise ValueError(
             "the default recipe solves for b at each step, where weak constraints, the "
-            "preconditioner and weighting have no place; give recipe='paper' with them"
+            "preconditioner, reduction and weighting have no place; give recipe='paper' with them"
         )
     if isinstance(start_from, PANN):
         if degree is None and c is None and basis is None:
@@ -151,6 +156,7 @@ def solve(
         "sampling": sampling,
         "condition_points": condition_points,
         "condition_sampling": condition_sampling,
+        "condition_weight": condition_weight,
         "width": width or None,
         "depth": depth,
         "activation": activation,
@@ -160,6 +166,8 @@ def solve(
         "trials": None if trials == 1 else trials,
         "precision": None if precision == "float64" else precision,
     }
+    if tolerance is not None:
+        check_tolerance(tolerance, {"degree": degree, "windows": windows, **others})
     asked_for = [name for name, value in others.items() if value is not None]
     if windows and asked_for:
         raise ValueError(f"windows go without {', '.join(asked_for)}; leave them out")
@@ -173,6 +181,7 @@ def solve(
         sampling=sampling,
         condition_points=condition_points,
         condition_sampling=condition_sampling,
+        condition_weight=condition_weight,
         width=width,
         depth=depth,
         activation=activation,
@@ -188,11 +197,13 @@ def solve(
     if folder is None and resume:
         raise ValueError("resume=True goes on with the work in a folder; name it by out")
     if by_gradient:
-        options: dict[str, Any] = dict(
-            recipe=balanced(recipe_for(recipe), _only(GradNorm, chosen)),
-            loss=_loss(constraint, constraint_weight, is_paper=recipe == "paper"),
-            preconditioner=recipe == "paper" if preconditioner is None else preconditioner,
-            causal=_only(Causal, chosen),
+        options = training_options(
+            recipe=recipe,
+            constraint=constraint,
+            constraint_weight=constraint_weight,
+            reduction=reduction,
+            preconditioner=preconditioner,
+            weighting=weighting,
             trials=trials,
         )
         work = functools.partial(solve_by_gradient, basis=plan.ladder[0], **options)
@@ -200,7 +211,16 @@ def solve(
         options = dict(trials=trials, iterations=iterations, always_network=width is not None)
         work = functools.partial(solve_second_order, ladder=plan.ladder, **options)
     work = functools.partial(work, architectures=plan.architectures, start_from=start_from)
-    if windows:
+    if tolerance is not None:
+        options = dict(tolerance=tolerance, iterations=iterations)
+        work = functools.partial(
+            solve_to_tolerance,
+            in_windows=windows is None and not asked_for and suits_windows(problem),
+            ladder=plan.ladder,
+            architectures=plan.architectures,
+            **options,
+        )
+    elif windows:
         work = functools.partial(march_windows, windows=windows, degree=degree)
     elif windows is None and degree is None and width is None and not asked_for:
         work = functools.partial(windows_or, work) if suits_windows(problem) else work
@@ -234,6 +254,7 @@ def make_plan(
     sampling: str | None = None,
     condition_points: int | None = None,
     condition_sampling: str | None = None,
+    condition_weight: float | None = None,
     width: int | tuple[int, ...] | None = None,
     depth: int | None = None,
     activation: str | Activation | None = None,
@@ -251,6 +272,10 @@ def make_plan(
         condition_points = PAPER_CONDITION_POINTS
     if c is not None or (by_gradient and degree is None and basis is None):
         degree = degree_by_rule(PAPER_C if c is None else c, points, degree)
+    if condition_weight is None:
+        condition_weight = 1.0 if by_gradient else CONDITION_WEIGHT
+    elif not condition_weight > 0:
+        raise ValueError(f"condition_weight must be positive, got {condition_weight!r}")
     orders = problem.check()
     if not by_gradient and basis is None and points is None and problem.domain.time is None:
         problem = with_breaks(problem)
@@ -262,7 +287,7 @@ def make_plan(
         seed,
         report,
         condition_points,
-        1.0 if by_gradient else CONDITION_WEIGHT,
+        float(condition_weight),
         make_ansatz(problem),
         condition_sampling,
     )
@@ -300,22 +325,6 @@ def degree_by_rule(c: float, points: Points | int | None, degree: int | None = N
         raise ValueError("c gives the degree by the number of points, ceil(c N) + 8; give points=N")
     count = len(points.coordinates) if isinstance(points, Points) else points
     return math.ceil(c * count) + 8
-
-
-Kind = TypeVar("Kind")
-
-
-def _only(kind: type[Kind], given: Sequence[object]) -> Kind | None:
-    return next((each for each in given if isinstance(each, kind)), None)
-
-
-def _loss(constraint: str | None, weight: float, *, is_paper: bool) -> Loss:
-    name = constraint or ("E" if is_paper else "none")
-    if name == "exact":
-        raise ValueError(
-            "the exact constraint belongs to recipe='default', which solves for b at each step"
-        )
-    return Loss(constraint=name, constraint_weight=weight)
 
 
 def _periodic(domain: Box, embedding: EmbeddingOptions | None) -> EmbeddingOptions | None:

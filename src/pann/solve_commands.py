@@ -19,6 +19,7 @@ from pann.solution import Solution
 from pann.solve import make_plan, solve
 from pann.solving.folder import FILE_NAME as SOLUTION
 from pann.solving.folder import prepared_folder
+from pann.solving.tolerance import check_tolerance
 from pann.solving.windows import suits_windows
 from pann.training import Progress
 
@@ -38,6 +39,8 @@ PLANNED = (
     "depth",
     "activation",
     "network",
+    "embedding",
+    "axes",
     "precision",
     "seed",
 )
@@ -112,6 +115,9 @@ def solve_problem(
         precision=solution.model.precision,
         parameters=dict(solution.parameters),
         how=solution.report.how,
+        tolerance=solution.report.tolerance,
+        error_estimate=_finite(solution.report.error_estimate),
+        met=solution.report.met,
         files=written,
     )
     reports = []
@@ -144,6 +150,8 @@ def plan_solve(problem: Problem, options: dict[str, Any]) -> Report:
     """Sizes and memory of the largest system that `solve` would make; nothing is solved."""
     by_gradient = options.get("recipe", "default") != "default"
     sizes = {key: value for key, value in options.items() if key in PLANNED and key != "seed"}
+    if "tolerance" in options:
+        check_tolerance(options["tolerance"], {"windows": options.get("windows"), **sizes})
     if options.get("windows") or (
         not sizes and not by_gradient and options.get("windows") is None and suits_windows(problem)
     ):
@@ -258,5 +266,8 @@ def describe_file(path: pathlib.Path) -> Report | None:
         "degree": loaded.report.degree,
         "rel_l2": loaded.rel_l2,
         "residual": loaded.residual,
+        "tolerance": loaded.report.tolerance,
+        "error_estimate": _finite(loaded.report.error_estimate),
+        "met": loaded.report.met,
         "text": f"{path}: the solution of an equation\n{loaded}",
     }

@@ -10,12 +10,15 @@ import typer
 
 WRONG, INTERRUPTED = 2, 130
 
+STOPPED_SOLVE = "stopped; what was done with --out DIR is kept there, and --resume goes on"
+STOPPED_SWEEP = "stopped; what is done is in the store, and the same command goes on with the rest"
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
 
 
 @contextlib.contextmanager
-def plainly() -> Iterator[None]:
-    """What a user can mend is told in one sentence; a bug keeps its traceback."""
+def plainly(stopped: str = STOPPED_SOLVE) -> Iterator[None]:
+    """What a user can mend is told in one sentence, and Ctrl-C too; a bug keeps its traceback."""
     import jax
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -27,10 +30,7 @@ def plainly() -> Iterator[None]:
             warnings.showwarning = show
             yield
     except KeyboardInterrupt:
-        fail(
-            "stopped; what was done with --out DIR is kept there, and --resume goes on",
-            INTERRUPTED,
-        )
+        fail(stopped, INTERRUPTED)
     except BrokenPipeError:  # `| head` has seen enough
         raise
     except MemoryError as error:

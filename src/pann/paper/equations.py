@@ -6,26 +6,32 @@ that smaller sizes are other rows. `default` is `pann.solve` without options, on
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pann import baselines
+from pann.domain import Box
+from pann.kept import fields_of
 from pann.network import RandomFourier
 from pann.paper import published
 from pann.paper.degrees import degree_of
 from pann.pde import Problem
 from pann.problems import PROBLEMS
 from pann.runs import Result, Row
+from pann.runs.row import canonical
 from pann.solution import Solution
 from pann.solve import solve
 from pann.solving.gradient import PAPER
-from pann.training import LBFGS, Adam, Recipe, Stepwise
+from pann.together import num_cases_that_fit, solve_together
+from pann.training import LBFGS, Adam, Prune, Recipe, Stepwise
 
 NAMES = ("poisson", "allen_cahn", "kdv", "ks", "grey_scott")
 # In time the paper's polynomial is constant.
 SPACE = {"kdv": ("x",), "ks": ("x",), "grey_scott": ("x", "y")}
 NUM_FREQUENCIES, CONSTRAINT_WEIGHT = 100, 1e-3
 CELL = ("sampling", "model", "base", "width", "depth", "c", "num_points")
+# What rows that are trained as one program may differ in: shapes and stages do not depend on it.
+OWN = {"sampling", "seed", "condition_weight", "reading"}
 # Raised when the same row would give other figures.
 REVISION = 1
 
@@ -126,19 +132,72 @@ def rows(name: str, size: str, mode: str, trials: int | None = None) -> list[Row
 
 def run(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
     """Run one row; what was killed goes on from its checkpoint."""
-    make = PROBLEMS[configuration["problem"]]
     if configuration["mode"] == "default":
+        make = PROBLEMS[configuration["problem"]]
         options = {key: configuration[key] for key in ("degree", "width") if key in configuration}
-        return Result(figures_of(solve(make(), out=scratch, resume=True, **options)))
-    evolves = configuration["problem"] in SPACE
-    problem = make(faithful=True) if evolves else make()
-    return Result(figures_of(faithful_solution(problem, configuration, scratch)))
+        return result_of(solve(make(), out=scratch, resume=True, **options))
+    problem = problem_of(configuration)
+    return result_of(faithful_solution(problem, configuration, scratch))
+
+
+def alike(row: Row) -> str | None:
+    """What rows that are trained as one program have in common."""
+    if row.configuration["mode"] != "faithful":
+        return None
+    return canonical({key: row.configuration[key] for key in set(row.configuration) - OWN})
+
+
+def room(configuration: Mapping[str, Any]) -> int:
+    """For how many rows such as this one the memory has room."""
+    return num_cases_that_fit(problem_of(configuration), **faithful_options(configuration))
+
+
+def run_together(
+    configurations: Sequence[Mapping[str, Any]], scratch: pathlib.Path
+) -> list[Result]:
+    """Run rows that are alike; what was killed goes on from its checkpoint."""
+    solutions = solve_together(
+        problem_of(configurations[0]),
+        [faithful_options(each) for each in configurations],
+        out=scratch,
+        resume=True,
+    )
+    return [result_of(solution) for solution in solutions]
+
+
+def problem_of(configuration: Mapping[str, Any]) -> Problem:
+    """The problem of a row of the faithful mode."""
+    problem = PROBLEMS[configuration["problem"]](**_problem_options(configuration))
+    if "until" in configuration:
+        return shortened(problem, configuration["until"])
+    return problem
+
+
+def _problem_options(configuration: Mapping[str, Any]) -> dict[str, bool]:
+    faithful = {"faithful": True} if configuration["problem"] in SPACE else {}
+    return faithful | ({"printed": True} if configuration.get("printed") else {})
+
+
+def shortened(problem: Problem, until: float) -> Problem:
+    """The same problem up to an earlier time."""
+    domain = problem.domain
+    ends = dict(zip(domain.names, zip(domain.lower, domain.upper, strict=True), strict=True))
+    assert domain.time is not None
+    ends[domain.time] = (ends[domain.time][0], until)
+    return dataclasses.replace(
+        problem, domain=Box(periodic=domain.periodic, time=domain.time, **ends)
+    )
 
 
 def faithful_solution(
     problem: Problem, configuration: Mapping[str, Any], scratch: pathlib.Path
 ) -> Solution:
     """Solve by the paper's recipe, as the row says."""
+    return solve(problem, **faithful_options(configuration), out=scratch, resume=True)
+
+
+def faithful_options(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of `solve` that make the paper's recipe, as the row says."""
     name, model = configuration["problem"], configuration["model"]
     base = configuration.get("base", "plain")
     options: dict[str, Any] = {
@@ -147,27 +206,31 @@ def faithful_solution(
         "precision": configuration["precision"],
         "seed": configuration["seed"],
         "trials": configuration["trials"],
-        "recipe": recipe(configuration["adam_steps"], configuration["lbfgs_iterations"]),
+        "recipe": recipe(
+            configuration["adam_steps"],
+            configuration["lbfgs_iterations"],
+            signed=configuration.get("signed", False),
+        ),
+        "condition_weight": configuration.get("condition_weight"),
+        "reduction": configuration.get("reduction"),
         "axes": SPACE.get(name),
         "embedding": RandomFourier(NUM_FREQUENCIES) if base == "rff" else None,
         "network": "modified" if base == "modmlp" else "mlp",
         "weighting": base if base in ("gradnorm", "causal") else None,
-        "out": scratch,
-        "resume": True,
     }
     if model == "PINN":
         size = {"width": configuration["width"], "depth": configuration["depth"]}
-        return baselines.pinn(problem, **options, **size)
+        return baselines.pinn_options(**options, **size)
     degree = degree_of(name, configuration["c"], configuration["num_points"])
     options |= {"degree": degree, "preconditioner": True}
     if model == "PL":
-        return solve(problem, width=0, constraint="none", **options)
+        return options | {"width": 0, "constraint": "none"}
     size = {"width": configuration["width"], "depth": configuration["depth"]}
     weight = configuration.get("constraint_weight", CONSTRAINT_WEIGHT)
-    return solve(problem, constraint="E", constraint_weight=weight, **options, **size)
+    return options | size | {"constraint": "E", "constraint_weight": weight}
 
 
-def recipe(adam_steps: int, lbfgs_iterations: int) -> Recipe:
+def recipe(adam_steps: int, lbfgs_iterations: int, *, signed: bool = False) -> Recipe:
     """The paper's recipe for equations with these numbers of steps."""
     decay = max(1, adam_steps // 50)
     stages = PAPER if lbfgs_iterations else PAPER[:2]
@@ -183,6 +246,8 @@ def recipe(adam_steps: int, lbfgs_iterations: int) -> Recipe:
             stage, iterations=lbfgs_iterations, record_every=max(1, lbfgs_iterations // 20)
         )
         if isinstance(stage, LBFGS)
+        else dataclasses.replace(stage, signed=signed)
+        if isinstance(stage, Prune)
         else stage
         for stage in stages
     )
@@ -191,6 +256,11 @@ def recipe(adam_steps: int, lbfgs_iterations: int) -> Recipe:
 def _divisor(adam_steps: int) -> int:
     """How often to record: a divisor of the 1,000 steps after which GradNorm looks."""
     return next(each for each in (500, 250, 100, 50, 10, 1) if each <= max(1, adam_steps // 4))
+
+
+def result_of(solution: Solution) -> Result:
+    """What is kept of a solution."""
+    return Result(figures_of(solution), fields_of(solution))
 
 
 def figures_of(solution: Solution) -> dict[str, Any]:

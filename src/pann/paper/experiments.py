@@ -11,11 +11,12 @@ from pann.paper import (
     housing,
     index_sets,
     landscape,
+    readings,
     regressions,
     spectra,
     step_cost,
 )
-from pann.runs import Row
+from pann.runs import Row, Together
 
 SIZES = ("smoke", "quick", "full")
 MODES = ("faithful", "default")
@@ -25,8 +26,9 @@ MODES = ("faithful", "default")
 class Experiment:
     """What it shows, its rows by size, mode and number of trials, and the function that runs one.
 
-    `work` is given by name, "module:function", so that other processes can import it; `published`
-    names the paper's figures in `pann.paper.published`.
+    `work` is given by name, "module:function", so that other processes can import it; `together`
+    says which rows run as one program; `published` names the paper's figures in
+    `pann.paper.published`.
     """
 
     name: str
@@ -34,11 +36,19 @@ class Experiment:
     rows: Callable[[str, str, int | None], list[Row]]
     work: str
     published: str | None = None
+    together: Together | None = None
+
+
+EQUATIONS_TOGETHER = Together(
+    equations.alike, "pann.paper.equations:run_together", "pann.paper.equations:room"
+)
 
 
 def _equation(name: str, shows: str, published: str | None = None) -> Experiment:
     rows = functools.partial(equations.rows, name)
-    return Experiment(name, shows, rows, "pann.paper.equations:run", published or name)
+    return Experiment(
+        name, shows, rows, "pann.paper.equations:run", published or name, EQUATIONS_TOGETHER
+    )
 
 
 def _regression(name: str, shows: str, published: str | None = None) -> Experiment:
@@ -103,6 +113,13 @@ EXPERIMENTS = (
     _equation("grey_scott", "Grey-Scott: errors of u and v, seconds"),
     _equation("equal_cost", "Poisson: losses and error over time at equal cost", "poisson"),
     _equation("darcy", "Darcy flow in five strips, at two strengths of the constraint"),
+    Experiment(
+        "readings",
+        "equations by other readings of what the paper leaves open",
+        readings.rows,
+        "pann.paper.equations:run",
+        together=EQUATIONS_TOGETHER,
+    ),
 )
 
 

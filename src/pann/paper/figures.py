@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pann.paper import equations
-from pann.paper.comparison import but_trials, finished_records
+from pann.paper.cells import Record, but_trials, finished_records
 from pann.paper.drawings import bars, histories, lines, maps
 from pann.paper.drawings.finished import Finished
 from pann.paper.experiments import Experiment
@@ -43,6 +43,10 @@ def draw(experiment: Experiment, store: Store, size: str = "full") -> "Figure":
 
 def finished(experiment: Experiment, store: Store, size: str) -> list[Finished]:
     """The runs of an experiment; of a cell with several numbers of trials, the most."""
-    records = finished_records(experiment, store, size)
+    return last_of_cells(finished_records(experiment, store, size), store)
+
+
+def last_of_cells(records: Sequence[Record], store: Store) -> list[Finished]:
+    """A run for each cell, the last of the records that are of it."""
     latest = {but_trials(record["configuration"]): record for record in records}
     return [Finished(record, store) for record in latest.values()]

@@ -15,6 +15,7 @@ import numpy as np
 from pann import baselines, points, targets
 from pann.basis import make_basis
 from pann.domain import Box
+from pann.kept import halves_of, history_of
 from pann.orthogonality import CONSTRAINTS
 from pann.paper.degrees import degree_of
 from pann.regression import Fit, fit, relative_l2
@@ -179,8 +180,9 @@ def run(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
             "pruned_network": 100 * (1 - np.mean([u for u, _ in kept]) / configuration["width"]),
             "pruned_polynomial": 100 * (1 - np.mean([t for _, t in kept]) / max(total, 1)),
             "fit_seconds": fitted.seconds,
+            "history": history_of(fitted),
         }
-        return Result(figures)
+        return Result(figures, halves_of(fitted.model, domain))
     return Result({"errors": [relative_l2(fitted(test), truth)]})
 
 

@@ -70,6 +70,15 @@ class Block(eqx.Module):
         ]
         return residual, jnp.stack([jnp.stack(row) for row in each])
 
+    def between(
+        self,
+        channels: Float[Array, "orders points fields"],
+        minus: Float[Array, "orders points fields"],
+    ) -> Float[Array, "orders points fields"]:
+        """The differences between the points and those of `x_minus`, times their factors."""
+        assert self.factors is not None
+        return self.factors[:, :1] * channels - self.factors[:, 1:] * minus
+
     def polynomial_channels(
         self, b: Float[Array, "terms fields"]
     ) -> Float[Array, "orders points fields"]:

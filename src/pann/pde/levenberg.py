@@ -132,10 +132,11 @@ def block_channels(
 ) -> Float[Array, "orders points fields"]:
     """The network's channels at the points of one block."""
     channels = network_channels(parameters, block.x, block.orders, domain)
-    if block.x_minus is None or block.factors is None:
+    if block.x_minus is None:
         return channels
-    minus = network_channels(parameters, block.x_minus, block.orders, domain)
-    return block.factors[:, :1] * channels - block.factors[:, 1:] * minus
+    return block.between(
+        channels, network_channels(parameters, block.x_minus, block.orders, domain)
+    )
 
 
 @eqx.filter_jit

@@ -86,8 +86,7 @@ class EquationRows(TrainingRows):
         reduction: str,
     ) -> tuple[dict[str, Float[Array, ""]], Half, Half]:
         inside = self.blocks[0]
-        features, channels = _inside(inside, parameters, self.domain)
-        own = [channels, *(block_channels(b, parameters, self.domain) for b in self.blocks[1:])]
+        features, own = _features_and_channels(self.blocks, parameters, self.domain)
         squares, start = {}, 0
         for block, of_network in zip(self.blocks, own, strict=True):
             count = block.x.shape[0]
@@ -158,15 +157,32 @@ def equation_rows(
     )
 
 
-def _inside(
-    block: Block, parameters: Parameters, domain: Box
-) -> tuple[Float[Array, "points width"], Float[Array, "orders points fields"]]:
-    """Features and channels of the network at the equation's points, in one propagation."""
-    x = block.x
+def _features_and_channels(
+    blocks: tuple[Block, ...], parameters: Parameters, domain: Box
+) -> tuple[Float[Array, "points width"], list[Float[Array, "orders _ fields"]]]:
+    """Features at the equation's points, and the network's channels of every block."""
+    inside = blocks[0].x
     if parameters.network is None:
-        return jnp.zeros((x.shape[0], 0), x.dtype), block_channels(block, parameters, domain)
-    value = (0,) * x.shape[1]
-    wanted = tuple(dict.fromkeys((value, *block.orders)))
+        nothing = jnp.zeros((inside.shape[0], 0), inside.dtype)
+        return nothing, [block_channels(block, parameters, domain) for block in blocks]
+    value = (0,) * inside.shape[1]
+    # A CPU takes as long as there are derivatives, and conditions ask for few. For a GPU it is one
+    # propagation at the points of all blocks: every call there is longer than what it saves.
+    together = blocks if jax.default_backend() != "cpu" else blocks[:1]
+    wanted = tuple(dict.fromkeys((value, *(order for each in together for order in each.orders))))
+    points = [x for each in together for x in (each.x, each.x_minus) if x is not None]
+    x = jnp.concatenate(points) if len(points) > 1 else inside
     derivatives = feature_derivatives(parameters.network, x, wanted)
-    channels = combine_features(derivatives, parameters, x, block.orders, domain)
-    return derivatives[value] * parameters.keep_a, channels
+    channels = combine_features(derivatives, parameters, x, wanted, domain)
+    own, start = [], 0
+    for block in together:
+        rows = jnp.asarray([wanted.index(order) for order in block.orders])
+        count = block.x.shape[0]
+        of_block = channels[rows, start : start + count]
+        start += count
+        if block.x_minus is not None:
+            minus = channels[rows, start : start + count]
+            of_block, start = block.between(of_block, minus), start + count
+        own.append(of_block)
+    own += [block_channels(block, parameters, domain) for block in blocks[len(together) :]]
+    return derivatives[value][: inside.shape[0]] * parameters.keep_a, own

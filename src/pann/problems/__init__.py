@@ -6,6 +6,7 @@ shows; a new problem needs only its file and a line in `PROBLEMS`.
 
 import difflib
 from collections.abc import Callable
+from inspect import signature
 
 from pann.pde import Problem
 from pann.problems.allen_cahn import allen_cahn, allen_cahn_time
@@ -35,8 +36,8 @@ PROBLEMS: dict[str, Callable[..., Problem]] = {
 }
 
 
-def problem_named(name: str) -> Problem:
-    """A problem by its name; dashes are as good as underscores."""
+def problem_named(name: str, *, faithful: bool = False) -> Problem:
+    """A problem by its name, if `faithful` as the paper poses it; dashes are as underscores."""
     key = name.lower().replace("-", "_")
     if key not in PROBLEMS:
         close = difflib.get_close_matches(key, PROBLEMS, 1)
@@ -45,7 +46,14 @@ def problem_named(name: str) -> Problem:
             f"there is no problem '{name}'{meant}; there are {', '.join(PROBLEMS)}, and files of "
             "your own whose names end in .py"
         )
-    return PROBLEMS[key]()
+    if not faithful:
+        return PROBLEMS[key]()
+    two_ways = [each for each, make in PROBLEMS.items() if "faithful" in signature(make).parameters]
+    if key not in two_ways:
+        raise ValueError(
+            f"'{key}' is posed in one way only; faithful is for {', '.join(two_ways)}: leave it out"
+        )
+    return PROBLEMS[key](faithful=True)
 
 
 def equation_of(name: str) -> str:

@@ -1,7 +1,9 @@
 """One row from claim to record."""
 
+import contextlib
 import dataclasses
 import datetime
+import errno
 import importlib
 import pathlib
 import time
@@ -9,15 +11,19 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pann.files import FileError
 from pann.files.checks import told
 from pann.runs.claims import Claim
 from pann.runs.result import Result
 from pann.runs.row import Row
 from pann.runs.store import DONE, FAILED, Store, is_failure
 from pann.runs.surroundings import device_kind, surroundings
+from pann.runs.writing import writing_to
 
 # Beside "done" and "failed", what a row can turn out to be.
 BEGUN, SKIPPED, FAILED_BEFORE, CLAIMED = "begun", "skipped", "failed before", "claimed"
+
+_DISK_REFUSES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 
 Work = Callable[[Mapping[str, Any], pathlib.Path], Result]
 
@@ -39,7 +45,7 @@ class Outcome:
     reason: str | None = None
 
 
-def find_work(name: str) -> Work:
+def find_work(name: str) -> Callable[..., Any]:
     """The function that `module:function` names."""
     module, colon, function = name.partition(":")
     if not colon or not module or not function:
@@ -73,63 +79,103 @@ def attempt(
     begun: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """Run a row and record it, unless another process has it in hand or was faster."""
+    with contextlib.ExitStack() as kept:
+        claim = hold(task, store, token, kept)
+        if isinstance(claim, Outcome):
+            return claim
+        begun()
+        return _run(task.row, work, store, claim)
+
+
+def hold(
+    task: Task, store: Store, token: str | None, kept: contextlib.ExitStack
+) -> Claim | Outcome:
+    """Claim a row that is to be run until the stack is left; or what else became of the row."""
     outcome = known(task, store)
     if outcome is not None:
         return outcome
     claim = store.claims.take(task.row.identity, token)
     if claim is None:
         return Outcome(CLAIMED)
-    with claim.kept():
-        # Another may have finished the row since the first look; from now on nobody does.
-        outcome = known(task, store)
-        if outcome is not None:
-            return outcome
-        if task.failure is not None:
-            store.forget_failure(task.row, task.failure)
-        begun()
-        return _run(task.row, work, store, claim)
+    kept.enter_context(claim.kept())
+    # Another may have finished the row since the first look; from now on nobody does.
+    outcome = known(task, store)
+    if outcome is not None:
+        return outcome
+    if task.failure is not None:
+        store.forget_failure(task.row, task.failure)
+    return claim
 
 
 def _run(row: Row, work: Work, store: Store, claim: Claim) -> Outcome:
     about = surroundings()
     folder = store.scratch(row)
-    started, start = _now(), time.perf_counter()
+    started, start = now(), time.perf_counter()
     result, reason, trace = Result({}), None, None
     try:
-        result = work(_copied(row), folder)
+        result = work(copied(row), folder)
         if not isinstance(result, Result):
             raise TypeError(f"work must return a Result, got {type(result).__name__}")
     except (Exception, SystemExit) as error:
-        result, reason, trace = Result({}), _reason(error), traceback.format_exc()
+        check_disk(error, folder)
+        result, reason, trace = Result({}), reason_of(error), traceback.format_exc()
     seconds = time.perf_counter() - start
+    if reason is not None:
+        about = {**about, "reason": reason, "traceback": trace}
+    return add_result(row, result, store, claim, started=started, seconds=seconds, about=about)
+
+
+def add_result(
+    row: Row,
+    result: Result,
+    store: Store,
+    claim: Claim,
+    *,
+    started: str,
+    seconds: float,
+    about: Mapping[str, Any],
+) -> Outcome:
+    """Record a run, a failure where `about` has a reason for one."""
+    reason = about.get("reason")
     record = {
         **_begin_record(row, DONE if reason is None else FAILED),
         "figures": dict(result.figures),
         "arrays": sorted(result.arrays),
         "seconds": seconds,
         "started": started,
-        "finished": _now(),
-        **about,
+        "finished": now(),
         "device": device_kind(),
-        **({} if reason is None else {"reason": reason, "traceback": trace}),
+        **about,
     }
     if not store.add(row, record, result.arrays, claim):
         return Outcome(CLAIMED)
     return Outcome(record["status"], seconds, reason)
 
 
+def check_disk(error: BaseException, folder: pathlib.Path) -> None:
+    """A disk that is full or read-only is no failure of the row, and would be that of all."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in _DISK_REFUSES:
+            if isinstance(error, FileError):  # its sentence names the file
+                raise error
+            with writing_to(pathlib.Path(cause.filename or folder)):
+                raise cause
+        cause = cause.__cause__ or cause.__context__
+
+
 def record_death(row: Row, store: Store, claim: Claim, *, started: float, reason: str) -> Outcome:
     """Record for a process that was killed that its row failed, if it held the row."""
     if not claim.is_held():
         return Outcome(CLAIMED)
-    now = time.time()
+    end = time.time()
     record = {
         **_begin_record(row, FAILED),
         "figures": {},
         "arrays": [],
-        "seconds": now - started,
+        "seconds": end - started,
         "started": datetime.datetime.fromtimestamp(started, datetime.UTC).isoformat(),
-        "finished": _now(),
+        "finished": now(),
         **surroundings(),
         "device": None,
         "reason": reason,
@@ -137,7 +183,7 @@ def record_death(row: Row, store: Store, claim: Claim, *, started: float, reason
     }
     recorded = store.add(row, record, {}, claim)
     claim.release()
-    return Outcome(FAILED, now - started, reason) if recorded else Outcome(CLAIMED)
+    return Outcome(FAILED, end - started, reason) if recorded else Outcome(CLAIMED)
 
 
 def _begin_record(row: Row, status: str) -> dict[str, Any]:
@@ -149,17 +195,17 @@ def _begin_record(row: Row, status: str) -> dict[str, Any]:
     }
 
 
-def _copied(row: Row) -> Mapping[str, Any]:
+def copied(row: Row) -> Mapping[str, Any]:
     """For the work to keep: what it changes there must not reach the record."""
     return Row(row.experiment, row.configuration).configuration
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     name = type(error).__name__
     if not isinstance(error, Exception):
         return f"{name}: the work ended its process ({error})"
     return f"{name}: {told(error)}" if str(error) else name
 
 
-def _now() -> str:
+def now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")

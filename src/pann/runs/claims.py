@@ -15,6 +15,7 @@ import pathlib
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +23,7 @@ from pann.runs.writing import alone, clock, create_once, remove_if, writing_to
 
 LIFETIME = 600.0  # seconds
 _BEATS = 4  # in a lifetime
+_RELEASE_SECONDS = 1.0  # between tries to release a claim on a disk that refuses
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,11 +65,20 @@ class Claim:
         with writing_to(self.path):
             return self.is_held() or self.create()
 
-    def release(self) -> None:
-        """Give the row back; a claim that is another's by now is left alone."""
-        with contextlib.suppress(OSError):
+    def release(self) -> bool:
+        """Give the row back, which a disk may refuse; a claim that is another's is left alone."""
+        try:
             if self.is_held():
                 remove_if(self.path, self._is_at)
+        except OSError:
+            return False
+        return True
+
+    def _release_when_possible(self) -> None:
+        """For a disk that can be written to again before the claim expires by itself."""
+        end = time.monotonic() + self.lifetime
+        while not self.release() and time.monotonic() < end:
+            time.sleep(_RELEASE_SECONDS)
 
     def _is_at(self, path: pathlib.Path) -> bool:
         seen = look(path)
@@ -94,7 +105,8 @@ class Claim:
         finally:
             stop.set()
             thread.join()
-            self.release()
+            if not self.release():
+                threading.Thread(target=self._release_when_possible, daemon=True).start()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,6 +138,18 @@ class Claims:
                 if seen is not None and look(claim.path) == seen:
                     remove_if(claim.path, lambda moved: look(moved) == seen)
                 return claim if claim.create() else None
+
+    def take_from_dead(self, identity: str, tokens: str) -> None:
+        """Remove a claim whose token begins so: the caller knows that its owner is given up."""
+        path = self.folder / f"{identity}.json"
+
+        def is_meant(path: pathlib.Path) -> bool:
+            seen = look(path)
+            return seen is not None and (seen.token or "").startswith(tokens)
+
+        with writing_to(path):
+            if is_meant(path):
+                remove_if(path, is_meant)
 
     def _is_over(self, seen: Seen) -> bool:
         content = seen.content

@@ -1,10 +1,11 @@
 """Records as a frame: one line a run, one column for each setting and figure.
 
 Columns of every run: experiment, identity, status; then the settings and figures by their own
-names, nested ones joined by dots; then seconds, started, finished, reason, device, host, pann,
-jax, python, commit, dirty. A setting or figure whose name is taken, by one of those or by one
-another, is called `configuration.<name>` or `figures.<name>`. What is taken depends on the runs
-in the frame. Lists are tuples, so that lines can be grouped by them; null is missing.
+names, nested ones joined by dots; then seconds, together (how many rows ran as one, if it was not
+alone), started, finished, reason, device, host, pann, jax, python, commit, dirty. A setting or
+figure whose name is taken, by one of those or by one another, is called `configuration.<name>` or
+`figures.<name>`. What is taken depends on the runs in the frame. Lists are tuples, so that lines
+can be grouped by them; null is missing.
 """
 
 from collections import Counter
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FIRST = ("experiment", "identity", "status")
-LAST = ("seconds", "started", "finished", "reason", "device", "host")
+LAST = ("seconds", "together", "started", "finished", "reason", "device", "host")
 VERSIONS = ("pann", "jax", "python")
 GIT = ("commit", "dirty")
 PARTS = ("configuration", "figures")

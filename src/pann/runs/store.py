@@ -2,12 +2,13 @@
 
 import contextlib
 import dataclasses
+import hashlib
 import json
 import os
 import pathlib
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,6 +83,19 @@ class Store:
             folder.mkdir(parents=True, exist_ok=True)
         return folder
 
+    def scratch_together(self, rows: Sequence[Row]) -> pathlib.Path:
+        """A folder for the checkpoints of several rows; it is removed when the first is done."""
+        digest = hashlib.sha256(" ".join(row.identity for row in rows).encode("ascii"))
+        folder = self._folder / "work" / f"{rows[0].identity}-{digest.hexdigest()[:8]}"
+        with writing_to(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def is_begun(self, row: Row) -> bool:
+        """Whether a run of this row alone has left something to go on from."""
+        folder = self._folder / "work" / row.identity
+        return folder.is_dir() and any(folder.iterdir())
+
     def add(
         self, row: Row, record: dict[str, Any], arrays: Mapping[str, np.ndarray], claim: Claim
     ) -> bool:
@@ -99,7 +113,8 @@ class Store:
                 if not create_once(path, text.encode("ascii")):
                     return False
         if record["status"] == DONE:
-            shutil.rmtree(self._folder / "work" / row.identity, ignore_errors=True)
+            for folder in (self._folder / "work").glob(f"{row.identity}*"):
+                shutil.rmtree(folder, ignore_errors=True)
         return True
 
     def forget_failure(self, row: Row, finished: str) -> None:

@@ -1,9 +1,11 @@
 """A sweep: all rows of a list, each done once, whoever else is at work on the same store."""
 
 import dataclasses
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from pann.runs.attempt import (
     BEGUN,
@@ -13,14 +15,17 @@ from pann.runs.attempt import (
     Outcome,
     Task,
     Work,
-    attempt,
     find_work,
     known,
 )
+from pann.runs.cluster import run_on_cluster
 from pann.runs.row import Row
 from pann.runs.store import DONE, FAILED, Store
 from pann.runs.surroundings import surroundings
+from pann.runs.together import Together, attempt_unit, units_of
 from pann.runs.workers import run_in_processes
+
+Item = TypeVar("Item")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,9 +52,11 @@ class Summary:
 def sweep(
     rows: Sequence[Row],
     work: Work | str,
-    store: Store,
+    store: Store | str | os.PathLike[str],
     *,
     workers: int = 1,
+    cluster: Any = None,
+    together: Together | None = None,
     shard: tuple[int, int] = (1, 1),
     retry: bool = False,
     report: Callable[[Event], None] = lambda event: None,
@@ -58,19 +65,28 @@ def sweep(
 
     `work` gets a row's configuration and a folder for checkpoints and gives a `Result`. With one
     worker it is called here; with more, in so many processes that import it, so that it is given
-    by name, "module:function". A row that fails is recorded with its reason and stops no other;
+    by name, "module:function"; so it is with a `cluster`, the address of a Dask scheduler or what
+    else `pann.runs.cluster` takes. A row that fails is recorded with its reason and stops no other;
     Ctrl-C gives back the rows at work. Of `shard` (k, n), rows k, k + n, k + 2n, ... are run. Rows
     that others have claimed are not waited for.
+
+    `together` says which rows may run as one piece of work. Each has its own record, with its share
+    of the seconds, and with the number of rows under `together`. Shards are then counted by units
+    of such rows. On a cluster every row runs alone.
     """
     if workers < 1:
         raise ValueError(f"workers must be at least 1, got {workers}")
-    if workers > 1 and not isinstance(work, str):
+    if workers > 1 and cluster is not None:
+        raise ValueError(f"a cluster brings its own workers; leave workers out, got {workers}")
+    if (workers > 1 or cluster is not None) and not isinstance(work, str):
         raise ValueError(
             "with several workers the work is given by name, 'module:function', so that other "
             f"processes can import it; got {work!r}"
         )
-    own = shard_of(list(dict.fromkeys(rows)), shard)
+    units = shard_of(units_of(list(dict.fromkeys(rows)), together), shard)
+    own = [row for unit in units for row in unit]
     function = find_work(work) if isinstance(work, str) else work
+    store = store if isinstance(store, Store) else Store(os.fspath(store))
     store.prepare()
     surroundings()  # the state of the code as it is now, not after hours of work
     outcomes: dict[int, Outcome] = {}
@@ -90,13 +106,21 @@ def sweep(
             tell(index, outcome)
             report(Event(task.row, outcome.kind, reason=outcome.reason))
             del tasks[index]
-    if workers > 1:
+    numbers = {row: index for index, row in enumerate(own)}
+    left = [
+        {numbers[row]: tasks[numbers[row]] for row in unit if numbers[row] in tasks}
+        for unit in units
+    ]
+    left = [unit for unit in left if unit]
+    if cluster is not None:
         assert isinstance(work, str)
-        run_in_processes(tasks, work, store, workers, tell)
+        run_on_cluster(tasks, work, store, cluster, tell)
+    elif workers > 1:
+        assert isinstance(work, str)
+        run_in_processes(left, work, together, store, workers, tell)
     else:
-        for index, task in tasks.items():
-            begun = lambda index=index: tell(index, Outcome(BEGUN))
-            tell(index, attempt(task, function, store, begun=begun))
+        for unit in left:
+            attempt_unit(unit, function, together, store, tell)
     for index, task in tasks.items():
         kind = outcomes[index].kind if index in outcomes else CLAIMED
         if kind not in (DONE, FAILED):
@@ -114,7 +138,7 @@ def parse_shard(text: str) -> tuple[int, int]:
     return shard
 
 
-def shard_of(rows: Sequence[Row], shard: tuple[int, int]) -> list[Row]:
+def shard_of(rows: Sequence[Item], shard: tuple[int, int]) -> list[Item]:
     """Rows k, k + n, k + 2n, ... of shard k of n."""
     _check_shard(shard)
     return list(rows[shard[0] - 1 :: shard[1]])

@@ -1,7 +1,8 @@
 """Rows in processes of their own: each takes the next row that nobody has claimed.
 
 A process that is killed, by the system for want of memory say, takes nothing with it but its row:
-the row is recorded as failed, and another process takes the place.
+the row is recorded as failed, and another process takes the place. Of several rows that ran as one
+none is recorded: they are tried again in halves.
 """
 
 import contextlib
@@ -12,7 +13,7 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, Never
 
@@ -22,13 +23,15 @@ from pann.runs.attempt import (
     CLAIMED,
     Outcome,
     Task,
-    attempt,
     find_work,
     record_death,
 )
+from pann.runs.claims import Claim
 from pann.runs.store import Store
+from pann.runs.together import Together, attempt_unit
 
 Tell = Callable[[int, Outcome], None]
+Unit = dict[int, Task]  # rows that may run as one, by number
 
 TRYING, BROKEN = "trying", "broken"
 INTERRUPTED = 130  # the status of a process that gave its row back
@@ -38,24 +41,41 @@ _GRACE_SECONDS = 20.0  # for a process to give its row back
 
 @dataclasses.dataclass
 class _Worker:
-    """A process as its parent sees it; `index` is the row it tried last."""
+    """A process as its parent sees it; `trying` are the rows it tried last."""
 
     process: Any
     pipe: Connection
     token: str
-    index: int | None = None
+    trying: Unit | None = None
     since: float = 0.0
+
+    def claims(self, store: Store) -> dict[int, Claim]:
+        """The claims of the rows that it tried last, whether they hold or not."""
+        return {
+            index: store.claims.of(task.row.identity, self.token)
+            for index, task in (self.trying or {}).items()
+        }
+
+    def held(self, store: Store) -> dict[int, Claim]:
+        """The claims that the process has."""
+        return {index: claim for index, claim in self.claims(store).items() if claim.is_held()}
 
 
 def run_in_processes(
-    tasks: Mapping[int, Task], work: str, store: Store, num_workers: int, tell: Tell
+    units: Sequence[Unit],
+    work: str,
+    together: Together | None,
+    store: Store,
+    num_workers: int,
+    tell: Tell,
 ) -> None:
     """Run the tasks, by number, and tell what becomes of each of them."""
-    left = dict(tasks)
+    left = [dict(unit) for unit in units]
     workers: list[_Worker] = []
+    start = lambda: _started([unit for unit in left if unit], work, together, store)
     try:
         for _ in range(min(num_workers, len(left))):
-            workers.append(_started(left, work, store))
+            workers.append(start())
         while workers:
             wait([worker.pipe for worker in workers], _LOOK_SECONDS)
             for worker in list(workers):
@@ -65,36 +85,45 @@ def run_in_processes(
                 if ended:
                     workers.remove(worker)
                     died = _bury(worker, left, store, tell)
-                    if died and left:
-                        workers.append(_started(left, work, store))
+                    if died and any(left):
+                        workers.append(start())
     finally:
-        _stop(workers, tasks, store)
+        _stop(workers, store)
 
 
-def _started(tasks: Mapping[int, Task], work: str, store: Store) -> _Worker:
+def _started(units: list[Unit], work: str, together: Together | None, store: Store) -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     token = secrets.token_hex(8)
-    process = context.Process(target=_work_through, args=(dict(tasks), work, store, token, theirs))
+    # A process is given its units; the key of rows may be no function that it could import.
+    plain = None if together is None else dataclasses.replace(together, key=hash)
+    arguments = (units, work, plain, store, token, theirs)
+    process = context.Process(target=_work_through, args=arguments)
     with _interrupts_ignored():
         process.start()
     theirs.close()
     return _Worker(process, ours, token)
 
 
-def _listen(worker: _Worker, left: dict[int, Task], tell: Tell) -> None:
-    for index, said in _messages(worker.pipe):
+def _listen(worker: _Worker, left: list[Unit], tell: Tell) -> None:
+    for about, said in _messages(worker.pipe):
         if said.kind == BROKEN:
             raise FileError(said.reason)
         if said.kind == TRYING:
-            worker.index, worker.since = index, time.time()
+            worker.trying, worker.since = about, time.time()
             continue
         if said.kind not in (BEGUN, CLAIMED):
-            left.pop(index, None)
-        tell(index, said)
+            _take_out(about, left)
+        tell(about, said)
 
 
-def _messages(pipe: Connection) -> Iterator[tuple[int, Outcome]]:
+def _take_out(index: int, left: list[Unit]) -> Task | None:
+    found = [unit.pop(index) for unit in left if index in unit]
+    return found[0] if found else None
+
+
+def _messages(pipe: Connection) -> Iterator[tuple[Any, Outcome]]:
+    """What a process says of a row, by its number; with `TRYING`, of a unit."""
     while True:
         try:
             if not pipe.poll():
@@ -105,32 +134,47 @@ def _messages(pipe: Connection) -> Iterator[tuple[int, Outcome]]:
         yield message
 
 
-def _bury(worker: _Worker, left: dict[int, Task], store: Store, tell: Tell) -> bool:
+def _bury(worker: _Worker, left: list[Unit], store: Store, tell: Tell) -> bool:
     """See to what a process left that has ended; False if it just had nothing more to do."""
     worker.process.join()
     status = worker.process.exitcode
     worker.process.close()
     worker.pipe.close()
-    task = None if worker.index is None else left.get(worker.index)
-    claim = None if task is None else store.claims.of(task.row.identity, worker.token)
+    held = worker.held(store)
     # One that had nothing more to do has given back all it had.
-    if status == 0 and not (claim is not None and claim.is_held()):
+    if status == 0 and not held:
         return False
     how = f"was killed (signal {-status})" if status < 0 else f"ended (status {status})"
-    if worker.index is None:
+    if worker.trying is None:
         raise ValueError(
             f"a worker process {how} before its first row; see above for its reason, and call "
             "sweep in a script only under if __name__ == '__main__':"
         )
-    if task is not None and claim is not None:
-        del left[worker.index]
-        reason = f"the process {how}"
-        died = record_death(task.row, store, claim, started=worker.since, reason=reason)
-        tell(worker.index, died)
+    if len(held) > 1:
+        _halve(held, left)
+        return True
+    # Rows before whose claim it died would kill the next one, too.
+    for index in held or worker.trying:
+        task = _take_out(index, left)
+        if task is not None:
+            claim = store.claims.of(task.row.identity, worker.token)
+            reason = f"the process {how}"
+            died = record_death(task.row, store, claim, started=worker.since, reason=reason)
+            tell(index, died)
     return True
 
 
-def _stop(workers: list[_Worker], tasks: Mapping[int, Task], store: Store) -> None:
+def _halve(held: dict[int, Claim], left: list[Unit]) -> None:
+    """Give back rows that ran as one, as two units."""
+    tasks = {index: task for index in held if (task := _take_out(index, left)) is not None}
+    for claim in held.values():
+        claim.release()
+    indices = list(tasks)
+    for half in (indices[: len(indices) // 2], indices[len(indices) // 2 :]):
+        left.append({index: tasks[index] for index in half})
+
+
+def _stop(workers: list[_Worker], store: Store) -> None:
     """End what still runs, and release the claims of those that did not do so themselves."""
     try:
         for worker in workers:
@@ -142,10 +186,11 @@ def _stop(workers: list[_Worker], tasks: Mapping[int, Task], store: Store) -> No
         for worker in workers:
             worker.process.kill()
             worker.process.join()
-            for index, said in _messages(worker.pipe):
-                worker.index = index if said.kind == TRYING else worker.index
-            if worker.index is not None:
-                store.claims.of(tasks[worker.index].row.identity, worker.token).release()
+            for about, said in _messages(worker.pipe):
+                worker.trying = about if said.kind == TRYING else worker.trying
+            # Without a look first, which a disk may refuse: another error is on its way already.
+            for claim in worker.claims(store).values():
+                claim.release()
             worker.process.close()
             worker.pipe.close()
 
@@ -167,18 +212,23 @@ def _interrupts_ignored() -> Iterator[None]:
 
 
 def _work_through(
-    tasks: dict[int, Task], work_name: str, store: Store, token: str, pipe: Connection
+    units: list[Unit],
+    work_name: str,
+    together: Together | None,
+    store: Store,
+    token: str,
+    pipe: Connection,
 ) -> None:
     current: list[Task] = []
     signal.signal(signal.SIGTERM, _interrupt)
     threading.Thread(target=_follow_parent, args=(store, token, current), daemon=True).start()
     try:
         work = find_work(work_name)
-        for index, task in tasks.items():
-            current[:] = [task]
-            pipe.send((index, Outcome(TRYING)))
-            begun = lambda index=index: pipe.send((index, Outcome(BEGUN)))
-            pipe.send((index, attempt(task, work, store, token, begun)))
+        for unit in units:
+            current[:] = unit.values()
+            pipe.send((unit, Outcome(TRYING)))
+            tell = lambda index, outcome: pipe.send((index, outcome))
+            attempt_unit(unit, work, together, store, tell, token)
     except ValueError as error:  # the store cannot be used, or the work not be found
         pipe.send((None, Outcome(BROKEN, reason=str(error))))
     except (KeyboardInterrupt, BrokenPipeError):

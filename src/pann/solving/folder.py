@@ -5,14 +5,15 @@ import dataclasses
 import pathlib
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from pann.checkpoints import open_checkpoint
+from pann.checkpoints import Checkpoint, open_checkpoint
 from pann.files import FileError, read
+from pann.pde.problem import Problem
 from pann.solution import Solution, load
 from pann.solving.log import TextLog
 from pann.solving.setup import Setup
-from pann.training.stage import Progress
+from pann.training.stage import Progress, Report
 
 FILE_NAME = "solution.pann"
 
@@ -28,29 +29,63 @@ def in_folder(
     interval: float | int,
 ) -> Solution:
     """Do the work, or go on with it; what is finished is read."""
+
+    def alone(checkpoint: Checkpoint, report: Report, begin: float) -> list[Solution]:
+        return [work(dataclasses.replace(setup, checkpoint=checkpoint, report=report), begin=begin)]
+
+    (solution,) = all_in_folder(
+        folder,
+        configuration,
+        setup.problem,
+        setup.report,
+        alone,
+        (FILE_NAME,),
+        begin=begin,
+        resume=resume,
+        interval=interval,
+    )
+    return solution
+
+
+def all_in_folder(
+    folder: pathlib.Path,
+    configuration: dict[str, str],
+    problem: Problem,
+    tell: Report,
+    work: Callable[[Checkpoint, Report, float], list[Solution]],
+    file_names: Sequence[str],
+    *,
+    begin: float,
+    resume: bool,
+    interval: float | int,
+) -> list[Solution]:
+    """The same for work that gives several solutions, one for each name of a file.
+
+    `work` gets a checkpoint, whom to tell of progress, and when it began, less the time before.
+    """
     checkpoint, finished = open_checkpoint(folder, configuration, resume=resume, interval=interval)
-    path, log = folder / FILE_NAME, TextLog(folder)
-    if finished and path.exists():
-        return dataclasses.replace(load(read(path)), problem=setup.problem)
+    paths, log = [folder / name for name in file_names], TextLog(folder)
+    if finished and all(path.exists() for path in paths):
+        return [dataclasses.replace(load(read(path)), problem=problem) for path in paths]
     before = checkpoint.seconds_before
-    log.write(f"{setup.problem.name}: " + (f"resumed after {before:.0f} s" if before else "begun"))
+    log.write(f"{problem.name}: " + (f"resumed after {before:.0f} s" if before else "begun"))
 
     def report(progress: Progress) -> None:
         log(progress)
-        setup.report(progress)
+        tell(progress)
 
-    own = dataclasses.replace(setup, checkpoint=checkpoint, report=report)
     try:
-        solution = work(own, begin=begin - before)
+        solutions = work(checkpoint, report, begin - before)
     except BaseException as error:
         log.write(f"stopped by {type(error).__name__} after {time.perf_counter() - begin:.0f} s")
         with contextlib.suppress(FileError):
             checkpoint.flush()
         raise
-    solution.save(path)
+    for solution, path in zip(solutions, paths, strict=True):
+        solution.save(path)
     checkpoint.close()
-    log.write(f"finished after {solution.report.seconds:.0f} s")
-    return solution
+    log.write(f"finished after {time.perf_counter() - begin + before:.0f} s")
+    return solutions
 
 
 def prepared_folder(folder: pathlib.Path) -> pathlib.Path:

@@ -3,16 +3,18 @@
 import dataclasses
 import time
 from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from pann.architecture import Architecture
 from pann.basis import Basis, orthonormal_scales
 from pann.loss import Loss
 from pann.model import PANN, Parameters
-from pann.pde.blocks import Block, make_block
+from pann.pde.blocks import Block, Placed, make_block
 from pann.pde.newton import Unknowns, start
 from pann.pde.rows import Causal, equation_rows
 from pann.solution import Report, Solution, trial_figures
@@ -32,7 +34,7 @@ from pann.training import (
     run_recipe,
 )
 from pann.training.rates import Stepwise
-from pann.training.stage import figures, unstack
+from pann.training.stage import unstack
 
 # What the stages of regression call the error at rows held out.
 HELD_OUT = {"held_out": "fresh residual"}
@@ -97,34 +99,106 @@ def recipe_for(recipe: str | Recipe) -> Recipe:
     return tuple(recipe)
 
 
+def training_options(
+    *,
+    recipe: str | Recipe = "paper",
+    constraint: str | None = None,
+    constraint_weight: float = 1e-3,
+    reduction: str | None = None,
+    preconditioner: bool | None = None,
+    weighting: Weighting | Sequence[Weighting] | None = None,
+    trials: int = 1,
+) -> dict[str, Any]:
+    """What these options of `solve` mean for training, checked."""
+    check_trials(trials)
+    if constraint == "exact":
+        raise ValueError(
+            "the exact constraint belongs to recipe='default', which solves for b at each step"
+        )
+    is_paper, chosen = recipe == "paper", weightings(weighting)
+    return dict(
+        recipe=balanced(recipe_for(recipe), _only(GradNorm, chosen)),
+        loss=Loss(
+            constraint=constraint or ("E" if is_paper else "none"),
+            constraint_weight=constraint_weight,
+            reduction=reduction or "mean",
+        ),
+        preconditioner=is_paper if preconditioner is None else preconditioner,
+        causal=_only(Causal, chosen),
+        trials=trials,
+    )
+
+
+def check_trials(trials: int) -> None:
+    if not isinstance(trials, int) or trials < 1:
+        raise ValueError(f"trials must be an integer of at least 1, got {trials!r}")
+
+
+Kind = TypeVar("Kind")
+
+
+def _only(kind: type[Kind], given: Sequence[object]) -> Kind | None:
+    return next((each for each in given if isinstance(each, kind)), None)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Case:
+    """A problem with its points, and how it is trained."""
+
+    setup: Setup
+    basis: Basis
+    architecture: Architecture
+    recipe: Recipe
+    loss: Loss
+    preconditioner: bool
+    causal: Causal | None
+    trials: int
+    start_from: Solution | None = None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Prepared:
+    """A case with the rows that it is trained on, and its trials before training."""
+
+    case: Case
+    conditions: list[Placed]
+    num_points: int
+    task: Task
+    starts: Parameters
+
+
 def solve_by_gradient(
     setup: Setup,
     *,
     basis: Basis,
     architectures: Sequence[Architecture],
-    recipe: Recipe,
-    loss: Loss,
-    preconditioner: bool,
-    causal: Causal | None,
-    trials: int,
     start_from: Solution | None,
     begin: float,
+    **options: Any,
 ) -> Solution:
     """Train all trials in one compiled program; that of the smallest fresh residual is it."""
-    problem, architecture = setup.problem, architectures[0]
-    precision = architecture.precision
+    prepared = prepare(Case(setup, basis, architectures[0], start_from=start_from, **options))
+    trained, outcomes = run_recipe(prepared.case.recipe, prepared.task, prepared.starts)
+    errors = np.asarray(prepared.task.figures(trained)["held_out"])
+    return best_solution(prepared, trained, outcomes, errors, time.perf_counter() - begin)
+
+
+def prepare(case: Case) -> Prepared:
+    """Make the rows, and draw the trials."""
+    setup, basis, precision = case.setup, case.basis, case.architecture.precision
+    problem = setup.problem
     placed = setup.placed(basis)
-    rows = equation_rows(placed, problem, basis, precision, causal)
+    rows = equation_rows(placed, problem, basis, precision, case.causal)
     fresh = equation_rows([setup.fresh_placed(), *placed[1:]], problem, basis, precision)
     key, init_key = jax.random.split(jax.random.key(setup.seed))
     starts = [
-        _start(setup, basis, architecture, start_from if trial == 0 else None, trial, init_key)
-        for trial in range(trials)
+        _start(case, case.start_from if trial == 0 else None, trial, init_key)
+        for trial in range(case.trials)
     ]
-    scales = jnp.asarray(orthonormal_scales(basis), precision) if preconditioner else None
+    scales = jnp.asarray(orthonormal_scales(basis), precision) if case.preconditioner else None
     task = Task(
         rows=rows,
-        loss=loss,
+        loss=case.loss,
         key=key,
         held_out=fresh,
         term_scales=scales,
@@ -132,18 +206,28 @@ def solve_by_gradient(
         watch=error_under_way(problem, basis, setup.ansatz, precision),
         checkpoint=setup.checkpoint,
     )
-    if any(isinstance(stage, Adam) and stage.balance is not None for stage in recipe):
+    if any(isinstance(stage, Adam) and stage.balance is not None for stage in case.recipe):
         ones = {name: jnp.ones((), precision) for name in rows.names}
         starts = [dataclasses.replace(each, balance=ones) for each in starts]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
-    trained, outcomes = run_recipe(recipe, task, stacked)
-    values = figures(loss, trained, rows, fresh, task.weights(trained))
-    errors = np.asarray(values["held_out"])
-    conditions = [make_block(each, problem, basis, "float64") for each in placed[1:]]
-    count = len(rows.weights)
+    return Prepared(case, placed[1:], len(rows.weights), task, stacked)
+
+
+def best_solution(
+    prepared: Prepared,
+    trained: Parameters,
+    outcomes: tuple[Outcome, ...],
+    errors: Float[np.ndarray, " trials"],
+    seconds: float,
+) -> Solution:
+    """The trial of the smallest error at fresh points, with the figures of all trials."""
+    case, setup = prepared.case, prepared.case.setup
+    conditions = [
+        make_block(each, setup.problem, case.basis, "float64") for each in prepared.conditions
+    ]
     solutions = [
-        _solution(setup, basis, parameters, recipe, outcomes, trial, conditions, count, begin)
-        for trial, parameters in enumerate(unstack(trained, trials))
+        _solution(prepared, parameters, outcomes, trial, conditions, seconds)
+        for trial, parameters in enumerate(unstack(trained, case.trials))
     ]
     best = int(np.nanargmin(errors)) if np.any(np.isfinite(errors)) else 0
     report = dataclasses.replace(
@@ -159,18 +243,11 @@ def _told(progress: Progress) -> Progress:
     return dataclasses.replace(progress, figures=renamed)
 
 
-def _start(
-    setup: Setup,
-    basis: Basis,
-    architecture: Architecture,
-    before: Solution | None,
-    trial: int,
-    key: jax.Array,
-) -> Parameters:
+def _start(case: Case, before: Solution | None, trial: int, key: jax.Array) -> Parameters:
     """The parameters of a trial before training: new ones, or those of an earlier solution."""
-    problem, precision = setup.problem, architecture.precision
+    problem, basis, precision = case.setup.problem, case.basis, case.architecture.precision
     num_fields = len(problem.fields)
-    parameters = architecture.start(
+    parameters = case.architecture.start(
         problem.domain.dimension, basis.num_terms, num_fields, key=jax.random.fold_in(key, trial)
     )
     unknowns = start(basis.num_terms, num_fields, problem.parameters, precision)
@@ -185,16 +262,14 @@ def _start(
 
 
 def _solution(
-    setup: Setup,
-    basis: Basis,
+    prepared: Prepared,
     trained: Parameters,
-    recipe: Recipe,
     outcomes: tuple[Outcome, ...],
     trial: int,
     conditions: list[Block],
-    num_points: int,
-    begin: float,
+    seconds: float,
 ) -> Solution:
+    case, setup, basis = prepared.case, prepared.case.setup, prepared.case.basis
     problem, precision = setup.problem, str(trained.b.dtype)
     fields = len(problem.fields)
     model = PANN(problem.domain, basis, trained, precision, None if fields == 1 else fields)
@@ -205,7 +280,7 @@ def _solution(
     whole = dataclasses.replace(model, parameters=wide)
     unknowns = Unknowns(wide.kept_b, wide.equation)
     rel_l2, field_errors = relative_errors(problem, model, setup.ansatz)
-    stages = ", ".join(type(stage).__name__ for stage in recipe)
+    stages = ", ".join(type(stage).__name__ for stage in case.recipe)
     last = outcomes[-1]
     return Solution(
         model=model.compact(),
@@ -214,11 +289,11 @@ def _solution(
         report=Report(
             how=f"gradients on both halves: {stages}",
             degree=int(np.max(basis.degrees, initial=0)),
-            num_points=num_points,
+            num_points=prepared.num_points,
             residual=indicator(setup.fresh(basis), conditions, unknowns, whole, setup.ansatz),
             rel_l2=rel_l2,
             stop="; ".join((last.reasons[trial], *last.notes)),
-            seconds=time.perf_counter() - begin,
+            seconds=seconds,
             history=_history(outcomes, trial),
             field_errors=field_errors,
         ),

@@ -11,6 +11,7 @@ import functools
 import math
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -50,18 +51,31 @@ def is_inverse(problem: Problem) -> bool:
     return bool(problem.parameters) and any(isinstance(c, Data) for c in problem.conditions)
 
 
+class Found(NamedTuple):
+    """The polynomial half and the parameters; the same in few terms, which a network goes beside.
+
+    The weight of the data comes as a part of the setup; `before` is the solution in the basis
+    before the last.
+    """
+
+    solution: Solution
+    small: Solution
+    setup: Setup
+    before: Solution | None
+
+
 def solve_inverse(
     setup: Setup,
     ladder: Sequence[Basis],
     precision: str,
     start_from: Solution | None,
     begin: float,
-) -> tuple[Solution, Solution, Setup]:
-    """The polynomial half and the parameters, the same in few terms, and the weight of the data.
+    at_least: int = 1,
+) -> Found:
+    """Grow the basis, `at_least` so often, until a larger one changes nothing.
 
-    The second is what a network goes beside; the weight comes as a part of the setup. A ladder of
-    one is the basis asked for. A longer one gives way, in one and two dimensions and without
-    pieces, to products of functions whose number grows along each axis for itself.
+    A ladder of one is the basis asked for. A longer one gives way, in one and two dimensions and
+    without pieces, to products of functions whose number grows along each axis for itself.
     """
     is_growing = len(ladder) > 1 and setup.problem.domain.dimension in FIRST_LEVEL
     is_growing = is_growing and not setup.problem.pieces
@@ -69,10 +83,11 @@ def solve_inverse(
     basis: Basis | None = _first(setup.problem) if is_growing else next(rungs)
     stop, solution, small = "", start_from, None
     fit: DataFit | None = None
+    coarser: Solution | None = None
     number = 0
     history: dict[str, list[float]] = {"cross-validated error": [], "misfit of the data": []}
     while basis is not None:
-        before = fit
+        before, coarser = fit, solution if number else None
         fit, solution = _on_basis(setup, basis, is_growing, precision, solution, fit)
         if small is None or basis.num_terms * len(setup.problem.fields) <= SMALL:
             small = solution
@@ -81,7 +96,7 @@ def solve_inverse(
         number += 1
         setup.report(progress_of(solution, f"{basis.num_terms} terms", number, number))
         stop = fit.reason
-        if solution.residual <= RESOLVED:
+        if solution.residual <= RESOLVED and number >= at_least:
             break
         if before is not None and _has_settled(before, fit):
             stop = "converged: a larger basis moves the parameters by no more than noise does"
@@ -101,11 +116,12 @@ def solve_inverse(
         seconds=time.perf_counter() - begin,
         history=solution.report.history | history,
     )
-    return (
+    return Found(
         dataclasses.replace(solution, report=report),
         dataclasses.replace(small, report=report, parameters=solution.parameters),
         # A network's steps are damped: were the data to count less, they would be left for last.
         dataclasses.replace(setup, data_weight=max(fit.weight, 1.0)),
+        coarser,
     )
 
 

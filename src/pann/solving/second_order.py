@@ -66,7 +66,7 @@ def solve_second_order(
     precision, begun_with = architectures[0].precision, start_from
     has_network = always_network
     if is_inverse(setup.problem):
-        solution, small, setup = solve_inverse(setup, ladder, precision, start_from, begin)
+        solution, small, setup, _ = solve_inverse(setup, ladder, precision, start_from, begin)
         ladder = []
     for number, rung in enumerate(ladder):
         solution = on_basis(setup, rung, precision, start_from, begin)

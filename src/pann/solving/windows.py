@@ -65,7 +65,8 @@ def solve_in_windows(
 
     `modes` is the highest frequency along periodic axes and the degree along others, a number or
     one for each axis by name; by default as many as the tails of the coefficients, relative to the
-    fields, ask for at the tolerance (1e-10 in one dimension of space, 1e-7 in two). `degree` is
+    fields, ask for at the tolerance (1e-10 in one dimension of space, 1e-7 in two). That is not the
+    error's, which `pann.solve(problem, tolerance=...)` estimates. `degree` is
     that in time on each window, 12 by default. `solver` is "dense", "frozen" or "constant" (see
     `pann.pde.windows.preconditioners`), by default chosen by size.
 
@@ -107,6 +108,28 @@ def march_windows(
     begin: float,
 ) -> Solution:
     """`solve_in_windows` for a problem with a place for its checkpoints."""
+    plan = window_plan(
+        setup, windows=windows, modes=modes, degree=degree, tolerance=tolerance, solver=solver
+    )
+    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+        axes = first_axes(setup.problem, modes, plan.tolerance)
+        if solver == "constant" and axes and not any(axis.is_fourier for axis in axes):
+            raise ValueError(
+                "the solver 'constant' needs a periodic axis; use 'frozen' or leave it out"
+            )
+        return solve_plan(setup, plan, axes, begin)[0]
+
+
+def window_plan(
+    setup: Setup,
+    *,
+    windows: int | str | None = None,
+    modes: Modes = None,
+    degree: int | None = None,
+    tolerance: float | None = None,
+    solver: str | None = None,
+) -> Plan:
+    """Check the options of `solve_in_windows`, and fill in what was left out."""
     problem, seed = setup.problem, setup.seed
     num_windows = None if windows in (None, "auto") else windows
     if num_windows is not None and (not isinstance(num_windows, int) or num_windows < 1):
@@ -123,7 +146,7 @@ def march_windows(
     count = (DEGREE if degree is None else degree) - order + 1
     if count < 1:
         raise ValueError(f"degree must be at least {order}, the order in time, got {degree}")
-    plan = Plan(
+    return Plan(
         problem,
         order,
         count,
@@ -135,39 +158,41 @@ def march_windows(
         setup.report,
         setup.checkpoint.within("windows"),
     )
-    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
-        axes = first_axes(problem, modes, tolerance)
-        if solver == "constant" and axes and not any(axis.is_fourier for axis in axes):
-            raise ValueError(
-                "the solver 'constant' needs a periodic axis; use 'frozen' or leave it out"
-            )
-        marched = march(plan, axes)
-        if not marched.windows:
-            raise ArithmeticError(
-                f"no window could be solved: {marched.stop}; give other modes or a lower degree, "
-                "or windows=0 for one system over the whole of time"
-            )
-        model = joined(problem, marched.windows)
-        reached = dataclasses.replace(problem, domain=model.domain)
-        rel_l2, field_errors = relative_errors(reached, model)
-        report_of_all = Report(
-            how=_how(marched),
-            degree=int(marched.windows[-1].coefficients.shape[-1]) - 1,
-            num_points=marched.num_points,
-            residual=_residual(problem, model, seed),
-            rel_l2=rel_l2,
-            field_errors=field_errors,
-            stop=_stop(marched, tolerance),
-            seconds=time.perf_counter() - begin,
-            history={
-                "fresh residual": [window.residual for window in marched.windows],
-                "tail in time": [window.tail for window in marched.windows],
-                "tail in space": [window.space_tail for window in marched.windows],
-            },
+
+
+def solve_plan(
+    setup: Setup, plan: Plan, axes: tuple[SpaceAxis, ...], begin: float
+) -> tuple[Solution, Marched]:
+    """The solution of the windows planned, beginning with these axes, and the windows."""
+    problem, seed = setup.problem, setup.seed
+    marched = march(plan, axes)
+    if not marched.windows:
+        raise ArithmeticError(
+            f"no window could be solved: {marched.stop}; give other modes or a lower degree, "
+            "or windows=0 for one system over the whole of time"
         )
+    model = joined(problem, marched.windows)
+    reached = dataclasses.replace(problem, domain=model.domain)
+    rel_l2, field_errors = relative_errors(reached, model)
+    report_of_all = Report(
+        how=_how(marched),
+        degree=int(marched.windows[-1].coefficients.shape[-1]) - 1,
+        num_points=marched.num_points,
+        residual=_residual(problem, model, seed),
+        rel_l2=rel_l2,
+        field_errors=field_errors,
+        stop=_stop(marched, plan.tolerance),
+        seconds=time.perf_counter() - begin,
+        history={
+            "fresh residual": [window.residual for window in marched.windows],
+            "tail in time": [window.tail for window in marched.windows],
+            "tail in space": [window.space_tail for window in marched.windows],
+        },
+    )
     solution = Solution(model, problem.fields, {}, report_of_all, problem)
     trials = [trial_figures(solution, seed)]
-    return dataclasses.replace(solution, report=dataclasses.replace(report_of_all, trials=trials))
+    report_of_all = dataclasses.replace(report_of_all, trials=trials)
+    return dataclasses.replace(solution, report=report_of_all), marched
 
 
 def windows_or(otherwise: Callable[..., Solution], setup: Setup, *, begin: float) -> Solution:

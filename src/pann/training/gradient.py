@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from pann.checkpoints import Saved, packed, unpacked
@@ -30,6 +31,7 @@ from pann.training.stage import (
     Recorder,
     Stage,
     Task,
+    map_trials,
     saved_history,
 )
 
@@ -195,7 +197,7 @@ def _descend(stage: GradientStage, task: Task, trials: Parameters) -> tuple[Para
         factors, axis = factorize_trials(task, trials)
     num_trials = trials.keep_b.shape[0]
     weights = task.weights(trials)
-    state = _start(stage, trials, jax.random.split(task.key, num_trials))
+    state = _start(stage, trials, task.trial_keys(num_trials))
     recorder = Recorder(stage, task, stage.num_steps)
     step, saved = 0, task.checkpoint.under_way()
     if saved is not None:
@@ -213,6 +215,7 @@ def _descend(stage: GradientStage, task: Task, trials: Parameters) -> tuple[Para
             weights,
             factors,
             axis,
+            task.cases,
         )
         step += count
         recorder.record(step, values | task.watch(state.parameters))
@@ -235,7 +238,7 @@ def _start(stage: GradientStage, trials: Parameters, keys: Key[Array, " trials"]
         dtype = parameters.b.dtype
         return _State(
             parameters,
-            stage.optimizer().init(moving),
+            stage.optimizer().init(ravel_pytree(moving)[0]),
             key,
             jnp.array(0),
             jnp.array(RUNNING),
@@ -258,13 +261,17 @@ def _advance(
     weights: Float[Array, "trials points"],
     factors: Factors | None,
     axis: int | None,
+    cases: int | None,
 ) -> tuple[_State, dict[str, Float[Array, " trials"]]]:
     optimizer = stage.optimizer()
-    num_rows = rows.num_points
 
     def one(
-        state: _State, weight: Float[Array, " points"], own: Factors | None
+        trial: tuple[_State, Float[Array, " points"], Factors | None],
+        shared: tuple[TrainingRows, TrainingRows | None, Factors | None],
     ) -> tuple[_State, dict[str, Array]]:
+        (state, weight, own), (rows, held_out, common) = trial, shared
+        own = common if own is None else own
+        num_rows = rows.num_points
         weighted = eqx.tree_at(lambda r: r.weights, rows, weight)
         projector = None if own is None else own.q
         spec = trainable(state.parameters)
@@ -285,8 +292,11 @@ def _advance(
         if stage.minibatch is not None:
             order = jax.random.permutation(chunk_key, num_rows)
 
-        def step(index: Array, carry: tuple[PyTree, PyTree, Array, PyTree]) -> tuple:
-            moving, optimizer_state, code, sums = carry
+        # One vector: an optimizer that goes leaf by leaf spends its time on calls.
+        vector, tree_of = ravel_pytree(moving)
+
+        def step(index: Array, carry: tuple[Array, PyTree, Array, PyTree]) -> tuple:
+            vector, optimizer_state, code, sums = carry
             batch, dropout_key = weighted, None
             if order is not None:
                 chosen = order[(index * batch_size + jnp.arange(batch_size)) % num_rows]
@@ -294,21 +304,20 @@ def _advance(
             if state.parameters.network is not None and state.parameters.network.dropout > 0:
                 dropout_key = jax.random.fold_in(chunk_key, index + 1)
 
-            def terms(moving: PyTree) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-                whole = eqx.combine(moving, fixed)
+            def terms(vector: Array) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+                whole = eqx.combine(tree_of(vector), fixed)
                 each = loss.terms(whole, batch, projector, dropout_key)
                 return weighted_sum(each, whole), each
 
-            (value, each), gradient = jax.value_and_grad(terms, has_aux=True)(moving)
+            (value, each), gradient = jax.value_and_grad(terms, has_aux=True)(vector)
             updates, new_state = optimizer.update(
                 gradient,
                 optimizer_state,
-                moving,
+                vector,
                 value=value,
                 grad=gradient,
-                value_fn=lambda moving: terms(moving)[0],
+                value_fn=lambda vector: terms(vector)[0],
             )
-            new_moving = optax.apply_updates(moving, updates)
             new_code = jnp.where(
                 jnp.isfinite(value),
                 jnp.where(_largest(gradient) <= stage.gradient_tolerance, CONVERGED, code),
@@ -318,17 +327,17 @@ def _advance(
             go_on = (code == RUNNING) & jnp.isfinite(value)
             keep = lambda new, old: jnp.where(go_on, new, old)
             return (
-                jax.tree.map(keep, new_moving, moving),
+                keep(vector + updates, vector),
                 jax.tree.map(keep, new_state, optimizer_state),
                 jnp.where(code == RUNNING, new_code, code),
                 jax.tree.map(jnp.add, sums, each),
             )
 
         nothing = {name: jnp.zeros((), weight.dtype) for name in loss.names(rows)}
-        moving, optimizer_state, code, sums = jax.lax.fori_loop(
-            0, count, step, (moving, state.optimizer, state.code, nothing)
+        vector, optimizer_state, code, sums = jax.lax.fori_loop(
+            0, count, step, (vector, state.optimizer, state.code, nothing)
         )
-        parameters = eqx.combine(moving, fixed)
+        parameters = eqx.combine(tree_of(vector), fixed)
         if own is not None:
             assert isinstance(rows, Rows)
             parameters = solve_polynomial(parameters, rows, weight, own, exact=True)
@@ -340,7 +349,7 @@ def _advance(
         # The update before a loss that is not finite may itself be the culprit: go back to the
         # state of the last record.
         finite = jnp.all(jnp.stack([jnp.isfinite(value) for value in values.values()]))
-        finite &= jnp.isfinite(_largest(moving))
+        finite &= jnp.isfinite(_largest(vector))
         parameters = jax.tree.map(
             lambda new, old: jnp.where(finite, new, old), parameters, state.parameters
         )
@@ -362,15 +371,9 @@ def _advance(
         new = _State(parameters, optimizer_state, state.key, now, code, best, best_error, best_step)
         return new, values
 
-    if weights.shape[0] > 1:
-        return jax.vmap(one, in_axes=(0, 0, axis))(states, weights, factors)
-    # On a CPU matrix products with a batch axis of one are slower than without it.
-    first = lambda tree: jax.tree.map(lambda leaf: leaf[0], tree)
-    advanced = one(first(states), weights[0], factors if axis is None else first(factors))
-    return jax.tree.map(lambda leaf: leaf[None], advanced)
+    own, common = (None, factors) if axis is None else (factors, None)
+    return map_trials(one, cases, (states, weights, own), (rows, held_out, common))
 
 
-def _largest(tree: PyTree) -> Float[Array, ""]:
-    return jnp.max(
-        jnp.stack([jnp.max(jnp.abs(leaf), initial=0.0) for leaf in jax.tree.leaves(tree)])
-    )
+def _largest(vector: Float[Array, " parameters"]) -> Float[Array, ""]:
+    return jnp.max(jnp.abs(vector), initial=0.0)

@@ -18,7 +18,6 @@ from pann.training.stage import (
     Recorder,
     Stage,
     Task,
-    figures,
     restored_outcome,
     saved_outcome,
 )
@@ -37,16 +36,13 @@ class KeepIfBetter(Stage):
     def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
         recorder = Recorder(self, task, len(self.stages))
         weights = task.weights(trials)
-        recorder.record(0, figures(task.loss, trials, task.rows, task.held_out, weights))
+        recorder.record(0, task.figures(trials))
         if np.all(np.asarray(at_round_off(task, trials, weights))):
             return trials, recorder.outcome(np.full(len(weights), ROUND_OFF))
         trained, inner = run_recipe(self.stages, task, trials)
         better = _score(task, trained) < _score(task, trials)
         kept = _choose(better, trained, trials)
-        recorder.record(
-            len(self.stages),
-            figures(task.loss, kept, task.rows, task.held_out, task.weights(kept)),
-        )
+        recorder.record(len(self.stages), task.figures(kept))
         note = f"kept in {int(jnp.sum(better))} of {len(better)} trials"
         outcome = recorder.outcome(np.full(len(better), CONVERGED), (note,))
         return kept, dataclasses.replace(outcome, inner=inner)
@@ -88,8 +84,7 @@ class Race(Stage):
 
 def _score(task: Task, trials: Parameters) -> Float[Array, " trials"]:
     """Held-out error, or the data term where no rows are held out; NaN counts as infinite."""
-    values = figures(task.loss, trials, task.rows, task.held_out, task.weights(trials))
-    score = values["data" if task.held_out is None else "held_out"]
+    score = task.figures(trials)["data" if task.held_out is None else "held_out"]
     return jnp.where(jnp.isnan(score), jnp.inf, score)
 
 
@@ -113,7 +108,7 @@ def run_recipe(
             trials = unpacked("trials", done.arrays, trials)
             outcomes.append(restored_outcome(stage, done))
             continue
-        key = jax.random.fold_in(task.key, len(recipe) - index)
+        key = task.folded_key(len(recipe) - index)
         trials, outcome = stage.run(dataclasses.replace(task, key=key, checkpoint=place), trials)
         outcomes.append(outcome)
         place.finish(functools.partial(_result, trials, outcome))

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from pann.loss import Rows, project
 from pann.model import Parameters
-from pann.training.stage import CONVERGED, ROUND_OFF, Outcome, Recorder, Stage, Task, figures
+from pann.training.stage import CONVERGED, ROUND_OFF, Outcome, Recorder, Stage, Task
 
 PARTS = ("both", "polynomial", "network")
 
@@ -215,7 +215,7 @@ class LeastSquares(Stage):
         if self.part != "network" or exact:
             factors, axis = factorize_trials(task, trials)
         trials, at_round_off = _solve(self.part, exact, trials, task.data, weights, factors, axis)
-        recorder.record(1, figures(task.loss, trials, task.rows, task.held_out, weights))
+        recorder.record(1, task.figures(trials))
         codes = np.where(np.asarray(at_round_off), ROUND_OFF, CONVERGED)
         return trials, recorder.outcome(codes)
 

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from pann.model import Parameters
 from pann.training.linear import LeastSquares
-from pann.training.stage import CONVERGED, Outcome, Recorder, Stage, Task, figures
+from pann.training.stage import CONVERGED, Outcome, Recorder, Stage, Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,11 +42,9 @@ class Prune(Stage):
         if task.loss.constraint == "exact":
             # The terms that went no longer cancel the network's share of them: solve for both.
             trials, _ = LeastSquares("both").run(task, trials)
-        weights = task.weights(trials)
-        values = figures(task.loss, trials, task.rows, task.held_out, weights)
-        recorder.record(1, values | task.watch(trials))
-        outcome = recorder.outcome(np.full(keep_b.shape[0], CONVERGED), (_shares(trials),))
-        return trials, outcome
+        recorder.record(1, task.figures(trials) | task.watch(trials))
+        notes = tuple(_shares(each) for each in task.by_case(trials))
+        return trials, recorder.outcome(np.full(keep_b.shape[0], CONVERGED), notes)
 
     def _kept(
         self, coefficients: Float[Array, "trials functions outputs"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from pann.basis import ridge
 from pann.model import Parameters
-from pann.training.stage import CONVERGED, Outcome, Recorder, Stage, Task, figures
+from pann.training.stage import CONVERGED, Outcome, Recorder, Stage, Task
 
 MAX_ROWS = 50_000
 
@@ -34,7 +34,6 @@ class Ridge(Stage):
             trials,
             (jnp.zeros_like(trials.a), b, jnp.zeros_like(trials.overlap)),
         )
-        own = task.weights(trials)
-        recorder.record(1, figures(task.loss, trials, task.rows, task.held_out, own))
+        recorder.record(1, task.figures(trials))
         note = f"penalty {solved.penalty:.1e}, left-out error {solved.error:.3g}"
-        return trials, recorder.outcome(np.full(len(own), CONVERGED), (note,))
+        return trials, recorder.outcome(np.full(len(trials.keep_b), CONVERGED), (note,))

@@ -9,12 +9,13 @@ import abc
 import dataclasses
 import time
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Key, PyTree
 
 from pann.checkpoints import NOWHERE, Checkpoint, Saved
 from pann.loss import Loss, Rows, TrainingRows
@@ -53,16 +54,20 @@ class Task:
     `watch` gives further figures of the trials, such as the error where the solution is known.
     `term_scales` are the factors that make the basis orthonormal, for the preconditioner
     K(x) = sqrt(m / sum_k phi_k(x)^2); None turns it off.
+
+    With `cases` several fits of equal shapes are one: rows, held-out rows and key have a leading
+    axis of that length, and the trials of the first case come first, then those of the second.
     """
 
     rows: TrainingRows
     loss: Loss
-    key: PRNGKeyArray
+    key: Key[Array, "*cases"]
     held_out: TrainingRows | None = None
     term_scales: Float[Array, " terms"] | None = None
     report: Report = lambda progress: None
     watch: Watch = lambda trials: {}
     checkpoint: Checkpoint = NOWHERE
+    cases: int | None = None
 
     @property
     def data(self) -> Rows:
@@ -75,14 +80,61 @@ class Task:
 
     def weights(self, trials: Parameters) -> Float[Array, "trials points"]:
         """Row weights of each trial: the preconditioner depends on the terms not yet pruned."""
-        return _weights(self.rows, self.term_scales, trials.keep_b)
+        return _weights(self.rows, self.term_scales, trials.keep_b, self.cases)
+
+    def figures(self, trials: Parameters) -> dict[str, Float[Array, " trials"]]:
+        """Every term of the loss and the held-out relative error, for each trial."""
+        weights = self.weights(trials)
+        return _figures(self.loss, trials, self.rows, self.held_out, weights, self.cases)
+
+    def trial_keys(self, num_trials: int) -> Key[Array, " trials"]:
+        """A key for each trial, the same whether a case is trained alone or with others."""
+        if self.cases is None:
+            return jax.random.split(self.key, num_trials)
+        each = num_trials // self.cases
+        return jax.vmap(lambda key: jax.random.split(key, each))(self.key).reshape(-1)
+
+    def folded_key(self, number: int) -> Key[Array, "*cases"]:
+        """The key of a part of the work, with this number."""
+        fold = lambda key: jax.random.fold_in(key, number)
+        return fold(self.key) if self.cases is None else jax.vmap(fold)(self.key)
+
+    def by_case(self, trials: Parameters) -> list[Parameters]:
+        """The trials of each case; all of them where there is but one."""
+        if self.cases is None:
+            return [trials]
+        split = jax.tree.map(lambda leaf: leaf.reshape(self.cases, -1, *leaf.shape[1:]), trials)
+        return unstack(split, self.cases)
+
+
+def map_trials(
+    one: Callable[[Any, Any], Any], cases: int | None, trials: PyTree, shared: PyTree
+) -> PyTree:
+    """one(trial, shared) for each trial; with cases, what is shared is so within a case only."""
+    num_trials = jax.tree.leaves(trials)[0].shape[0]
+    if num_trials == 1 and cases is None:
+        # On a CPU matrix products with a batch axis of one are slower than without it.
+        only = one(jax.tree.map(lambda leaf: leaf[0], trials), shared)
+        return jax.tree.map(lambda leaf: leaf[None], only)
+    within = jax.vmap(one, in_axes=(0, None))
+    if cases is None:
+        return within(trials, shared)
+    if cases == num_trials:
+        return jax.vmap(one)(trials, shared)
+    split = jax.tree.map(lambda leaf: leaf.reshape(cases, -1, *leaf.shape[1:]), trials)
+    if jax.default_backend() == "cpu":
+        # Matrix products with two batch axes take a CPU twice as long as case by case.
+        mapped = jax.lax.map(lambda both: within(*both), (split, shared))
+    else:
+        mapped = jax.vmap(within)(split, shared)
+    return jax.tree.map(lambda leaf: leaf.reshape(num_trials, *leaf.shape[2:]), mapped)
 
 
 @eqx.filter_jit
 def _weights(
-    rows: TrainingRows, scales: Float[Array, " terms"] | None, keep_b: Array
+    rows: TrainingRows, scales: Float[Array, " terms"] | None, keep_b: Array, cases: int | None
 ) -> Float[Array, "trials points"]:
-    def one(kept: Array) -> Float[Array, " points"]:
+    def one(kept: Array, rows: TrainingRows) -> Float[Array, " points"]:
         if scales is None:
             return rows.weights
         density = rows.table**2 @ (scales**2 * kept)
@@ -90,7 +142,7 @@ def _weights(
             jnp.any(kept), jnp.sqrt(jnp.sum(kept) / jnp.where(density > 0, density, 1.0)), 1.0
         )
 
-    return jax.vmap(one)(keep_b)
+    return map_trials(one, cases, keep_b, rows)
 
 
 class Stage(abc.ABC):
@@ -117,26 +169,25 @@ class Outcome:
 
 
 @eqx.filter_jit
-def figures(
+def _figures(
     loss: Loss,
     trials: Parameters,
     rows: TrainingRows,
     held_out: TrainingRows | None,
     weights: Float[Array, "trials points"],
+    cases: int | None,
 ) -> dict[str, Float[Array, " trials"]]:
-    """Every term of the loss and the held-out relative error, for each trial.
+    """The terms are those of the first `FIGURE_ROWS` rows where there are more."""
 
-    The terms are those of the first `FIGURE_ROWS` rows where there are more.
-    """
-
-    def one(parameters: Parameters, weight: Float[Array, " points"]) -> dict[str, Array]:
+    def one(trial: tuple[Parameters, Array], shared: Any) -> dict[str, Array]:
+        (parameters, weight), (rows, held_out) = trial, shared
         weighted = eqx.tree_at(lambda r: r.weights, rows, weight)
         values = dict(loss.terms(parameters, weighted.take(slice(FIGURE_ROWS))))
         if held_out is not None:
             values["held_out"] = held_out.error(parameters)
         return values
 
-    return jax.vmap(one)(trials, weights)
+    return map_trials(one, cases, (trials, weights), (rows, held_out))
 
 
 def unstack(trials: Parameters, count: int) -> list[Parameters]:

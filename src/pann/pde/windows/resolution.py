@@ -5,6 +5,7 @@ in two: fronts get small pieces where they are, and the state moves to the finer
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -27,6 +28,7 @@ FREQUENCIES = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384)
 # In several dimensions of space all products are there: at most so many frequencies.
 MOST_FREQUENCIES = {1: 384, 2: 96, 3: 24}
 DEGREE_ON_A_PIECE = {1: 20, 2: 16, 3: 8}
+MORE_DEGREES = 4  # on each piece of finer axes
 MAX_PIECES = {1: 64, 2: 2, 3: 1}
 MIN_PIECE = 1e-7  # of the width of the axis
 GRADING = 4.0  # from a piece to its neighbor, toward an end where the initial state has a kink
@@ -70,6 +72,24 @@ def refined(
         _finer(axis, tail, tolerance, len(axes)) if np.any(tail > tolerance) else axis
         for axis, tail in zip(axes, tails, strict=True)
     )
+
+
+def finer_axes(axes: tuple[SpaceAxis, ...]) -> tuple[SpaceAxis, ...]:
+    """More functions along every axis: the next frequency, or higher degrees on the same pieces."""
+    finer = []
+    for axis in axes:
+        level = axis.level + MORE_DEGREES
+        if axis.is_fourier:
+            above = [each for each in FREQUENCIES if each > axis.level]
+            level = above[0] if above else math.ceil(4 / 3 * axis.level)
+        finer.append(dataclasses.replace(axis, level=level))
+    return tuple(finer)
+
+
+def are_used_up(axes: tuple[SpaceAxis, ...]) -> bool:
+    """Whether there are no more frequencies along one of the axes."""
+    most = MOST_FREQUENCIES.get(len(axes), 8)
+    return any(axis.is_fourier and axis.level >= most for axis in axes)
 
 
 def _coarsest(problem: Problem, modes: Modes) -> tuple[SpaceAxis, ...]:

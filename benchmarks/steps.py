@@ -1,0 +1,85 @@
+"""A gradient step on an equation, as the paper's recipe takes it, ready to be timed."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pann.architecture import Architecture
+from pann.basis import make_basis, orthonormal_scales
+from pann.loss import Loss
+from pann.model import Parameters
+from pann.network import RandomFourier, activation_named
+from pann.pde import Problem
+from pann.pde.rows import Causal, equation_rows
+from pann.solving.setup import Setup
+from pann.training import Adam, Constant, GradNorm, Task
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A PANN with constraint E and K, or at degree 0 a PINN; `axes` are the polynomial's."""
+
+    problem: Problem
+    num_points: int
+    degree: int
+    widths: tuple[int, ...] = (100, 100, 100)
+    precision: str = "float32"
+    axes: Sequence[str] | None = None
+    embedding: RandomFourier | None = None
+    kind: str = "mlp"
+    causal: Causal | None = None
+    balance: GradNorm | None = None
+    trials: int = 1
+
+    def task(self) -> tuple[Task, Parameters]:
+        problem, precision = self.problem, self.precision
+        basis = make_basis(problem.domain, self.degree, axes=self.axes)
+        no_report = lambda progress: None
+        setup = Setup(problem, problem.check(), self.num_points, "sobol", 0, no_report, 400, 1.0)
+        architecture = Architecture(
+            self.widths,
+            activation_named("tanh"),
+            self.embedding,
+            0.0,
+            None,
+            False,
+            precision,
+            kind=self.kind,
+        )
+        key = jax.random.key(0)
+        rows = equation_rows(setup.placed(basis), problem, basis, precision, self.causal)
+        sizes = (problem.domain.dimension, basis.num_terms, len(problem.fields))
+        starts = [
+            architecture.start(*sizes, key=jax.random.fold_in(key, trial))
+            for trial in range(self.trials)
+        ]
+        if self.balance is not None:
+            ones = {name: jnp.ones((), precision) for name in rows.names}
+            starts = [dataclasses.replace(start, balance=ones) for start in starts]
+        scales = jnp.asarray(orthonormal_scales(basis), precision) if self.degree else None
+        loss = Loss(constraint="E" if self.degree else "none")
+        task = Task(rows=rows, loss=loss, key=key, term_scales=scales)
+        return task, jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
+
+
+def seconds_a_step(cases: Mapping[str, Step], num_steps: int, rounds: int) -> dict[str, float]:
+    """The least time of a step of each case, taken in turns; all of its trials together."""
+    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+        made = {name: case.task() for name, case in cases.items()}
+        seconds = dict.fromkeys(cases, np.inf)
+        for _ in range(rounds):
+            for name, (task, trials) in made.items():
+                # The first of the records has the compilation in it.
+                stage = Adam(
+                    3 * num_steps,
+                    Constant(1e-4),
+                    record_every=num_steps,
+                    balance=cases[name].balance,
+                )
+                _, outcome = stage.run(task, trials)
+                least = float(np.min(np.diff(outcome.history["seconds"]))) / num_steps
+                seconds[name] = min(seconds[name], least)
+    return seconds

@@ -1,0 +1,107 @@
+"""Rows of the paper's equations that are trained as one program."""
+
+import dataclasses
+import pathlib
+
+import pytest
+from typer.testing import CliRunner
+
+from pann.cli import app
+from pann.paper import equations, readings
+from pann.paper.experiments import EQUATIONS_TOGETHER
+from pann.runs import Row, Store, Summary, Together, sweep
+from pann.runs.together import units_of
+from pann.together import num_cases_that_fit
+
+SMALL = {
+    "model": "PANN",
+    "base": "plain",
+    "c": 0.004,
+    "num_points": 64,
+    "width": 5,
+    "depth": 1,
+    "adam_steps": 8,
+    "lbfgs_iterations": 0,
+    "trials": 1,
+    "precision": "float64",
+}
+
+
+def units(rows: list[Row]) -> list[list[Row]]:
+    return units_of(rows, EQUATIONS_TOGETHER)
+
+
+def test_rows_that_differ_in_their_points_alone_are_alike() -> None:
+    for name in ("poisson", "allen_cahn", "kdv", "ks"):
+        found = units(equations.rows(name, "full", "faithful"))
+        assert [len(unit) for unit in found] == [2] * 68
+        for one, other in found:
+            theirs = {"sampling": other.configuration["sampling"]}
+            assert dict(one.configuration) | theirs == other.configuration
+    assert all(len(unit) == 1 for unit in units(equations.rows("poisson", "full", "default")))
+    weights = [unit for unit in units(readings.rows("full", "faithful")) if len(unit) > 1]
+    assert {tuple(row.configuration["reading"] for row in unit) for unit in weights} == {
+        ("as decided", "lambda = 0.01", "lambda = 0.0001")
+    }
+
+
+def test_records_are_those_of_rows_run_alone(tmp_path: pathlib.Path) -> None:
+    plain = equations.rows("poisson", "full", "faithful")[0].configuration
+    samplings = ("equispaced", "poisson_disk")
+    rows = [Row("poisson", {**plain, **SMALL, "sampling": each}) for each in samplings]
+    stores = Store(tmp_path / "alone"), Store(tmp_path / "together")
+    work = "pann.paper.equations:run"
+    assert sweep(rows, work, stores[0]) == Summary(done=2)
+    assert sweep(rows, work, stores[1], together=EQUATIONS_TOGETHER) == Summary(done=2)
+    for row in rows:
+        alone, together = (store.record(row) for store in stores)
+        assert alone is not None
+        assert together is not None
+        assert together["together"] == 2
+        assert alone["figures"].keys() == together["figures"].keys()
+        for name in ("stop", "terms", "units", "degree"):
+            assert alone["figures"][name] == together["figures"][name]
+        for name in ("residuals", "history", "errors"):
+            assert_near(alone["figures"][name], together["figures"][name])
+
+
+def assert_near(one: object, other: object) -> None:
+    if isinstance(one, dict) and isinstance(other, dict):
+        assert one.keys() == other.keys()
+        for name, value in one.items():
+            assert_near(value, other[name])
+    else:
+        assert one == pytest.approx(other, rel=1e-8)
+
+
+def test_the_more_a_row_takes_the_fewer_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    (row, *_) = equations.rows("poisson", "full", "faithful")
+    problem = equations.problem_of(row.configuration)
+    options = equations.faithful_options(row.configuration) | {"width": 50, "depth": 3}
+    monkeypatch.setattr("pann.together.device_memory", lambda: 1e9)
+    count = {n: num_cases_that_fit(problem, **{**options, "points": n}) for n in (1024, 8192)}
+    assert 1 <= count[8192] < count[1024]
+    monkeypatch.setattr("pann.together.device_memory", lambda: 1e3)
+    assert num_cases_that_fit(problem, **options) == 1
+
+
+def test_the_command_limits_how_many_rows_run_as_one(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Together | None] = []
+
+    def no_sweep(*rows: object, together: Together | None, **options: object) -> Summary:
+        asked.append(together)
+        return Summary()
+
+    monkeypatch.setattr("pann.runs.sweep", no_sweep)
+    command = ["paper", "run", "kdv", "alpha", "--store", str(tmp_path)]
+    for options in ([], ["--batch", "1"]):
+        result = CliRunner().invoke(app, command + options)
+        assert result.exit_code == 0, result.output
+    assert asked == [
+        EQUATIONS_TOGETHER,
+        None,
+        dataclasses.replace(EQUATIONS_TOGETHER, at_most=1, room=None),
+        None,
+    ]
