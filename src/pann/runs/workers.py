@@ -185,8 +185,8 @@ def _stop(workers: list[_Worker], store: Store) -> None:
             worker.process.join()
             for about, said in _messages(worker.pipe):
                 worker.trying = about if said.kind == TRYING else worker.trying
-            for claim in worker.held(store).values():
-                claim.release()
+            for task in (worker.trying or {}).values():
+                store.claims.of(task.row.identity, worker.token).release()
             worker.process.close()
             worker.pipe.close()
 
