@@ -21,7 +21,7 @@ from pann.cli import app
 from pann.network import RandomFourier
 from pann.pictures import field_maps
 from pann.problems import PROBLEMS
-from pann.solving import second_order
+from pann.solving import beside
 from pann.training import Progress
 
 SOURCE = pathlib.Path(__file__).parent.parent / "src"
@@ -280,7 +280,7 @@ def test_interrupted_from_the_shell_it_goes_on_from_the_shell(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(second_order, "_complementary", stop)
+        patch.setattr(beside, "_complementary", stop)
         stopped = run(*command)
     assert stopped.exit_code == 130
     assert (

@@ -259,7 +259,7 @@ def test_the_papers_rule_gives_the_degree():
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"constraint": "E"}, "weak constraints, the preconditioner and weighting have no place"),
+        ({"constraint": "E"}, "preconditioner, reduction and weighting have no place"),
         ({"preconditioner": True}, "give recipe='paper' with them"),
         ({"recipe": "paper", "constraint": "exact"}, "belongs to recipe='default'"),
         ({"recipe": "papre"}, "there is no recipe 'papre'; choose default or paper"),
