@@ -47,11 +47,12 @@ def rows_of(notes, num_rows, **settings):
 
 
 def sweep_apart(store, rows, **options):
-    """A sweep in another Python."""
+    """A sweep in another Python, which hears Ctrl-C also where the tests run in the background."""
     script = (
-        "import json, sys\n"
+        "import json, signal, sys\n"
         "from pann.runs import Row, Store, sweep\n"
         "if __name__ == '__main__':\n"
+        "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "    folder, rows, options = map(json.loads, sys.argv[1:])\n"
         "    rows = [Row('squares', row) for row in rows]\n"
         "    print('ready', flush=True)\n"
