@@ -9,7 +9,8 @@ polynomial half is that of plain least squares, and the network fits what that l
 
 import abc
 import dataclasses
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 
 import equinox as eqx
 import jax
@@ -17,20 +18,19 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from pann.model import Parameters
-from pann.orthogonality import CONSTRAINTS, Half, constraint_norm
+from pann.orthogonality import CONSTRAINTS, Half, constraint_norm, root, squared_norm
 
 CONSTRAINT_NAMES = ("none", *CONSTRAINTS, "l1", "exact")
 NORMS = ("frobenius", "spectral")
 REDUCTIONS = ("mean", "sum")
+CONSTRAINT = "constraint"
+# What the two halves at some points add to the constraint.
+Measure = Callable[[Half, Half], Float[Array, ""]]
 
 
 class TrainingRows(eqx.Module):
-    """What a loss sums squares over: rows of data, or an equation with its conditions.
+    """What a loss sums squares over: rows of data, or an equation with its conditions."""
 
-    `table` has the basis at all points that `weights` weighs: the preconditioner K is made from it.
-    """
-
-    table: eqx.AbstractVar[Float[Array, "points terms"]]
     weights: eqx.AbstractVar[Float[Array, " points"]]
 
     @property
@@ -50,8 +50,13 @@ class TrainingRows(eqx.Module):
         projector: Float[Array, "points rank"] | None,
         key: PRNGKeyArray | None,
         reduction: str,
-    ) -> tuple[dict[str, Float[Array, ""]], Half, Half]:
-        """Each sum of squares by name, and the two halves at the points of the constraint."""
+        measure: Measure | None = None,
+    ) -> dict[str, Float[Array, ""]]:
+        """Each sum of squares by name, and what the points measure as `CONSTRAINT`."""
+
+    @abc.abstractmethod
+    def density(self, squares: Float[Array, " terms"]) -> Float[Array, " points"]:
+        """sum_k squares_k phi_k(x)^2 at all points that `weights` weighs; K is made from it."""
 
     @abc.abstractmethod
     def error(self, parameters: Parameters) -> Float[Array, ""]:
@@ -60,6 +65,18 @@ class TrainingRows(eqx.Module):
     @abc.abstractmethod
     def take(self, chosen: Int[Array, " chosen"] | slice) -> "TrainingRows":
         """Some of the points."""
+
+
+def halves(
+    parameters: Parameters,
+    features: Float[Array, "points width"],
+    table: Float[Array, "points terms"],
+) -> tuple[Half, Half]:
+    """The network's and the polynomial's half at some points."""
+    return (
+        Half(features, parameters.kept_a, parameters.keep_a),
+        Half(table, parameters.kept_b, parameters.keep_b),
+    )
 
 
 class Rows(TrainingRows):
@@ -84,7 +101,8 @@ class Rows(TrainingRows):
         projector: Float[Array, "points rank"] | None,
         key: PRNGKeyArray | None,
         reduction: str,
-    ) -> tuple[dict[str, Float[Array, ""]], Half, Half]:
+        measure: Measure | None = None,
+    ) -> dict[str, Float[Array, ""]]:
         features = parameters.features(self.x, key)
         residual = parameters.network_output(features) - self.target
         if projector is None:
@@ -93,11 +111,12 @@ class Rows(TrainingRows):
         data = jnp.sum(residual**2)
         if reduction == "mean":
             data = data / self.num_points
-        return (
-            {"data": data},
-            Half(features, parameters.kept_a, parameters.keep_a),
-            Half(self.table, parameters.kept_b, parameters.keep_b),
-        )
+        if measure is None:
+            return {"data": data}
+        return {"data": data, CONSTRAINT: measure(*halves(parameters, features, self.table))}
+
+    def density(self, squares: Float[Array, " terms"]) -> Float[Array, " points"]:
+        return self.table**2 @ squares
 
     def error(self, parameters: Parameters) -> Float[Array, ""]:
         """|W (u - y)| / |W y|, W the sample weights; |W (u - y)| where y is zero."""
@@ -138,7 +157,7 @@ class Loss:
         """The names of the terms."""
         if self.constraint == "l1":
             return (*rows.names, "l1")
-        return (*rows.names, "constraint") if self.constraint in CONSTRAINTS else rows.names
+        return (*rows.names, CONSTRAINT) if self.constraint in CONSTRAINTS else rows.names
 
     def terms(
         self,
@@ -148,15 +167,23 @@ class Loss:
         key: PRNGKeyArray | None = None,
     ) -> dict[str, Float[Array, ""]]:
         """Each term of the loss by name; their sum is what gradient training minimizes."""
-        terms, network, polynomial = rows.squares(parameters, projector, key, self.reduction)
+        terms = rows.squares(parameters, projector, key, self.reduction, self._measure())
         if self.constraint == "l1":
             terms["l1"] = self.constraint_weight * (
                 jnp.sum(jnp.abs(parameters.kept_a)) + jnp.sum(jnp.abs(parameters.kept_b))
             )
         elif self.constraint in CONSTRAINTS:
-            norm = constraint_norm(self.constraint, network, polynomial, norm=self.norm)
-            terms["constraint"] = self.constraint_weight * norm
+            norm = terms[CONSTRAINT] if self.norm == "spectral" else root(terms[CONSTRAINT])
+            terms[CONSTRAINT] = self.constraint_weight * norm
         return terms
+
+    def _measure(self) -> Measure | None:
+        """The square of the Frobenius norm, which adds up over points, or the spectral norm."""
+        if self.constraint not in CONSTRAINTS:
+            return None
+        if self.norm == "spectral":
+            return functools.partial(constraint_norm, self.constraint, norm="spectral")
+        return functools.partial(squared_norm, self.constraint)
 
     def total(
         self,

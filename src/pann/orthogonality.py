@@ -43,19 +43,25 @@ def constraint_norm(
     norm: str = "frobenius",
 ) -> Float[Array, ""]:
     """|C_name| in the Frobenius or the spectral norm; for several outputs, of all rows together."""
+    if norm == "frobenius":
+        return root(squared_norm(name, network, polynomial))
     network_form, polynomial_form = _FORMS[name]
     outputs = range(network.coefficients.shape[1])
-    if norm == "spectral":
-        return _spectral_norm(
-            jnp.concatenate([_factor(network_form, network, output) for output in outputs]),
-            jnp.concatenate([_factor(polynomial_form, polynomial, output) for output in outputs]),
-        )
+    return _spectral_norm(
+        jnp.concatenate([_factor(network_form, network, output) for output in outputs]),
+        jnp.concatenate([_factor(polynomial_form, polynomial, output) for output in outputs]),
+    )
+
+
+def squared_norm(name: str, network: Half, polynomial: Half) -> Float[Array, ""]:
+    """|C_name|^2 in the Frobenius norm, a sum over the points."""
+    network_form, polynomial_form = _FORMS[name]
     squares = [
         _squared_rows(network_form, network, output)
         @ _squared_rows(polynomial_form, polynomial, output)
-        for output in outputs
+        for output in range(network.coefficients.shape[1])
     ]
-    return _root_of_sum(squares)
+    return jnp.sum(jnp.stack(squares))
 
 
 # Which form each half takes in a constraint: its sum, its functions, its coefficients, or its
@@ -127,8 +133,7 @@ def _spectral_norm(
     return u @ apply(v)
 
 
-def _root_of_sum(squares: list[Float[Array, ""]]) -> Float[Array, ""]:
-    """sqrt of the sum with gradient 0, not NaN, where the sum is 0."""
-    total = jnp.sum(jnp.stack(squares))
-    positive = total > 0
-    return jnp.where(positive, jnp.sqrt(jnp.where(positive, total, 1.0)), 0.0)
+def root(square: Float[Array, ""]) -> Float[Array, ""]:
+    """The square root with gradient 0, not NaN, at 0."""
+    positive = square > 0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, square, 1.0)), 0.0)

@@ -19,6 +19,7 @@ import jax
 
 from pann.architecture import Architecture, check_widths
 from pann.basis import Basis, make_basis
+from pann.chunks import parse_bytes
 from pann.domain import Box
 from pann.model import PANN
 from pann.network import (
@@ -45,6 +46,7 @@ from pann.solving.gradient import (
     training_options,
     weightings,
 )
+from pann.solving.inverse import is_inverse
 from pann.solving.second_order import degrees_to_try, solve_second_order
 from pann.solving.setup import CONDITION_WEIGHT, Setup
 from pann.solving.tolerance import check_tolerance, solve_to_tolerance
@@ -88,6 +90,7 @@ def solve(
     iterations: int = 200,
     windows: int | str | None = None,
     precision: str = "float64",
+    memory: int | str | None = None,
     seed: int = 0,
     start_from: Solution | PANN | None = None,
     out: str | os.PathLike[str] | None = None,
@@ -124,6 +127,10 @@ def solve(
     points of each term, or "sum") and `weighting` ("gradnorm", "causal", or both; fixed otherwise)
     go with it, or with stages of your own. `trials` networks are trained from as many seeds, and
     that with the smallest residual at fresh points is the solution.
+
+    `memory` is a budget such as "8GB", or a number of bytes: where tables, derivatives or Jacobians
+    at all points would take more, they are made a chunk of points at a time, with the same
+    gradients and steps. Over several devices the points are spread in any case.
 
     `windows` cuts time into so many parts, or into as many as it takes with "auto", each of them
     solved by Newton's method to spectral accuracy (`pann.solve_in_windows` has more options);
@@ -165,6 +172,7 @@ def solve(
         "recipe": None if recipe == "default" else recipe,
         "trials": None if trials == 1 else trials,
         "precision": None if precision == "float64" else precision,
+        "memory": memory,
     }
     if tolerance is not None:
         check_tolerance(tolerance, {"degree": degree, "windows": windows, **others})
@@ -189,6 +197,7 @@ def solve(
         embedding=embedding,
         by_gradient=by_gradient,
         precision=precision,
+        memory=memory,
         seed=seed,
         report=report,
     )
@@ -262,6 +271,7 @@ def make_plan(
     embedding: EmbeddingOptions | None = None,
     by_gradient: bool = False,
     precision: str = "float64",
+    memory: int | str | None = None,
     seed: int = 0,
     report: Report = lambda progress: None,
 ) -> Plan:
@@ -290,7 +300,13 @@ def make_plan(
         float(condition_weight),
         make_ansatz(problem),
         condition_sampling,
+        memory=None if memory is None else parse_bytes(memory),
     )
+    if memory is not None and not by_gradient and is_inverse(problem):
+        raise ValueError(
+            "where parameters are found from data by the default recipe nothing is made in chunks; "
+            "leave memory out, or give recipe='paper'"
+        )
     default_width = PAPER_WIDTH if by_gradient else DEFAULT_WIDTH
     default_depth = PAPER_DEPTH if by_gradient else DEFAULT_DEPTH
     activations = PAPER_ACTIVATIONS if by_gradient else DEFAULT_ACTIVATIONS

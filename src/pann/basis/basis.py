@@ -194,11 +194,12 @@ class Basis:
         )
 
     @functools.cached_property
-    def _tree(self) -> ProductTree:
+    def tree(self) -> ProductTree:
+        """The products of factors that the terms are."""
         return build_tree(self.indices, self.num_functions)
 
     def _row_blocks(self, num_points: int) -> list[slice]:
-        widest = max(len(self), self._tree.num_nodes, sum(self.num_functions))
+        widest = max(len(self), self.tree.num_nodes, sum(self.num_functions))
         size = max(1, _BLOCK_BYTES // (8 * widest))
         return [slice(i, min(i + size, num_points)) for i in range(0, num_points, size)]
 
@@ -222,7 +223,7 @@ class Basis:
             factors.append(self._factor(axis, reference[:, column], order))
             if order > 0:
                 is_zero |= self.indices[:, axis] == 0
-        multiply_out(self._tree, np.concatenate(factors, axis=1), is_zero, out)
+        multiply_out(self.tree, np.concatenate(factors, axis=1), is_zero, out)
 
     def _factor(
         self, axis: int, reference: Float[np.ndarray, " rows"], order: int

@@ -12,15 +12,20 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from pann.basis import Basis
+from pann.basis.in_program import tabulate
 from pann.pde.fields import Order
 from pann.pde.problem import Problem
 
 Get = Callable[[int, Order], Array]
 # Residuals of shape (points,) each, from channels, coordinates, fixed numbers a point, parameters.
 Operator = Callable[[Get, Array, Mapping[str, Array], Mapping[str, Array]], tuple[Array, ...]]
+
+
+# Groups of columns of a least-squares problem, which have their rows in common.
+Columns = tuple[Float[Array, "rows _"], ...]
 
 
 class Block(eqx.Module):
@@ -42,6 +47,24 @@ class Block(eqx.Module):
     orders: tuple[Order, ...] = eqx.field(static=True)
     operator: Operator = eqx.field(static=True)
     num_fields: int = eqx.field(static=True)
+
+    @property
+    def num_points(self) -> int:
+        return self.x.shape[0]
+
+    def total(self, function: Callable[["Block"], Float[Array, ""]]) -> Float[Array, ""]:
+        """function(block): a block in chunks sums it over them."""
+        return function(self)
+
+    def at_points(
+        self, function: Callable[["Block"], Float[Array, " points"]]
+    ) -> Float[Array, " points"]:
+        """function(block): a block in chunks goes from one to the next."""
+        return function(self)
+
+    def columns(self, function: Callable[["Block", PyTree], Columns], same: PyTree) -> Columns:
+        """function(block, same): a block in chunks compresses the rows."""
+        return function(self, same)
 
     def residual(
         self, channels: Float[Array, "orders points fields"], parameters: Mapping[str, Array]
@@ -120,14 +143,17 @@ class Placed:
         return both[:, :1], both[:, 1:]
 
 
-def make_block(placed: Placed, problem: Problem, basis: Basis, precision: str) -> Block:
-    """Tables and arrays for one set of rows; every point counts 1 / sqrt(points)."""
+def make_block(placed: Placed, problem: Problem, basis: Basis | None, precision: str) -> Block:
+    """Tables and arrays for one set of rows; every point counts 1 / sqrt(points).
+
+    Without a basis there are no tables: `tabulated` makes them where they are needed.
+    """
     cast = lambda array: jnp.asarray(np.asarray(array, precision))
     count, minus = len(placed.points), placed.minus
     of_upper, of_lower = placed.pair_factors
     reference = problem.domain.to_reference
 
-    def table(order: Order) -> Array:
+    def table(basis: Basis, order: Order) -> Array:
         values = basis.table(placed.points, order)
         if minus is not None:
             values = of_upper * values - of_lower * basis.table(minus, order)
@@ -138,7 +164,7 @@ def make_block(placed: Placed, problem: Problem, basis: Basis, precision: str) -
         x_minus=None if minus is None else cast(reference(minus)),
         factors=None if minus is None else cast(np.concatenate([of_upper, of_lower], axis=1)),
         coordinates=cast(placed.points),
-        tables=tuple(table(order) for order in placed.orders),
+        tables=() if basis is None else tuple(table(basis, order) for order in placed.orders),
         target=cast(placed.target.reshape(count, -1)),
         weights=jnp.full(count, placed.weight / np.sqrt(count), precision),
         extra={name: cast(values) for name, values in placed.extra.items()},
@@ -147,3 +173,16 @@ def make_block(placed: Placed, problem: Problem, basis: Basis, precision: str) -
         operator=placed.operator,
         num_fields=len(problem.fields),
     )
+
+
+def tabulated(block: Block, basis: Basis) -> Block:
+    """A block without tables, with those of its points; traceable."""
+
+    def table(order: Order) -> Array:
+        values = tabulate(basis, block.x, order)
+        if block.x_minus is None or block.factors is None:
+            return values
+        minus = tabulate(basis, block.x_minus, order)
+        return block.factors[:, :1] * values - block.factors[:, 1:] * minus
+
+    return dataclasses.replace(block, tables=tuple(table(order) for order in block.orders))

@@ -20,9 +20,10 @@ from threadpoolctl import threadpool_limits
 from pann.checkpoints import NOWHERE, Checkpoint, Saved, packed, unpacked
 from pann.domain import Box
 from pann.model import Parameters, trainable
-from pann.pde.blocks import Block
+from pann.pde.blocks import Block, Columns
+from pann.pde.chunked_block import ChunkedBlock
 from pann.pde.evaluation import network_channels
-from pann.pde.newton import Unknowns, residual_and_jacobian
+from pann.pde.newton import Blocks, Unknowns, columns_by_b
 from pann.training.gauss_newton import LENGTH_FLOOR, MAX_TRIES, network_only
 
 
@@ -41,7 +42,7 @@ class _State(eqx.Module):
 
 
 def levenberg_marquardt(
-    blocks: tuple[Block, ...],
+    blocks: Blocks,
     fresh: tuple[Block, ...],
     parameters: Parameters,
     unknowns: Unknowns,
@@ -140,31 +141,27 @@ def block_channels(
 
 
 @eqx.filter_jit
-def _norm(blocks: tuple[Block, ...], state: _State, domain: Box) -> Float[Array, ""]:
-    own = backgrounds(blocks, state.parameters, domain)
-    squares = [
-        jnp.sum(
-            block.residual(
-                block.polynomial_channels(state.unknowns.b) + channels, state.unknowns.parameters
-            )
-            ** 2
-        )
-        for block, channels in zip(blocks, own, strict=True)
-    ]
-    return jnp.sqrt(sum(squares, jnp.zeros(())))
+def _norm(blocks: Blocks, state: _State, domain: Box) -> Float[Array, ""]:
+    def square(block: Block) -> Float[Array, ""]:
+        channels = block.polynomial_channels(state.unknowns.b)
+        channels = channels + block_channels(block, state.parameters, domain)
+        return jnp.sum(block.residual(channels, state.unknowns.parameters) ** 2)
+
+    return jnp.sqrt(sum((block.total(square) for block in blocks), jnp.zeros(())))
 
 
 @eqx.filter_jit
-def _prepare(blocks: tuple[Block, ...], state: _State, domain: Box) -> tuple[Array, ...]:
+def _prepare(blocks: Blocks, state: _State, domain: Box) -> tuple[Array, ...]:
     """Normal matrix and gradient of the network's parameters, and what gives the step in b."""
-    own = backgrounds(blocks, state.parameters, domain)
-    residual, by_b = residual_and_jacobian(blocks, state.unknowns, own)
-    by_network = jnp.concatenate(
-        [
-            _network_jacobian(block, channels, state, domain)
-            for block, channels in zip(blocks, own, strict=True)
-        ]
-    )
+
+    def of_block(block: Block, state: _State) -> Columns:
+        own = block_channels(block, state.parameters, domain)
+        by_network = _network_jacobian(block, own, state, domain)
+        return *columns_by_b(block, (state.unknowns, own)), by_network
+
+    found = zip(*(block.columns(of_block, state) for block in blocks), strict=True)
+    residual, by_b, by_network = (jnp.concatenate(each) for each in found)
+    residual = residual[:, 0]
     lengths_b = jnp.linalg.norm(by_b, axis=0)
     lengths_b = jnp.where(lengths_b > 0, lengths_b, 1.0)
     q, r = jnp.linalg.qr(by_b / lengths_b)
@@ -234,7 +231,11 @@ def _network_jacobian(
     return rows.reshape(-1, rows.shape[2])
 
 
-def residual_sizes(block: Block, unknowns: Unknowns) -> Float[np.ndarray, " points"]:
+def residual_sizes(block: Block | ChunkedBlock, unknowns: Unknowns) -> Float[np.ndarray, " points"]:
     """The size of the polynomial's residual at each point of a block."""
-    residual = block.residual(block.polynomial_channels(unknowns.b), unknowns.parameters)
-    return np.linalg.norm(np.asarray(residual), axis=1)
+
+    def sizes(part: Block) -> Float[Array, " points"]:
+        residual = part.residual(part.polynomial_channels(unknowns.b), unknowns.parameters)
+        return jnp.linalg.norm(residual, axis=1)
+
+    return np.asarray(block.at_points(sizes))

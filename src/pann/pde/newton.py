@@ -6,6 +6,7 @@ rounding left of the first.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 
 import equinox as eqx
@@ -15,7 +16,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from pann.checkpoints import NOWHERE, Checkpoint, Saved, packed, unpacked
-from pann.pde.blocks import Block
+from pann.pde.blocks import Block, Columns
+from pann.pde.chunked_block import ChunkedBlock
+
+Blocks = tuple[Block | ChunkedBlock, ...]
 
 MAX_HALVINGS = 12
 
@@ -36,7 +40,7 @@ class NewtonOutcome:
 
 
 def newton(
-    blocks: tuple[Block, ...],
+    blocks: Blocks,
     unknowns: Unknowns,
     background: tuple[Array, ...] | None = None,
     *,
@@ -91,21 +95,31 @@ def channels_of(
 
 
 def residual_and_jacobian(
-    blocks: tuple[Block, ...], unknowns: Unknowns, background: tuple[Array, ...] | None
+    blocks: Blocks, unknowns: Unknowns, background: tuple[Array, ...] | None
 ) -> tuple[Float[Array, " rows"], Float[Array, "rows columns"]]:
-    """All rows, with columns for b (field by field) and for the parameters in their order."""
-    residuals, jacobians = [], []
-    for number, block in enumerate(blocks):
-        own = None if background is None else background[number]
-        channels = channels_of(block, unknowns.b, own)
-        residual, slopes = block.linearize(channels, unknowns.parameters)
-        columns = [block.polynomial_jacobian(slopes)]
-        if unknowns.parameters:
-            by_parameter = jax.jacfwd(block.residual, 1)(channels, unknowns.parameters)
-            columns += [by_parameter[name].reshape(-1, 1) for name in unknowns.parameters]
-        residuals.append(residual.ravel())
-        jacobians.append(jnp.concatenate(columns, axis=1))
-    return jnp.concatenate(residuals), jnp.concatenate(jacobians)
+    """All rows, with columns for b (field by field) and for the parameters in their order.
+
+    Of a block in chunks there are few rows, with the same inner products of all columns.
+    """
+    own = (None,) * len(blocks) if background is None else background
+    found = [
+        block.columns(columns_by_b, (unknowns, channels))
+        for block, channels in zip(blocks, own, strict=True)
+    ]
+    residuals, jacobians = zip(*found, strict=True)
+    return jnp.concatenate(residuals)[:, 0], jnp.concatenate(jacobians)
+
+
+def columns_by_b(block: Block, given: tuple[Unknowns, Array | None]) -> Columns:
+    """The residual as one column, and its Jacobian."""
+    unknowns, background = given
+    channels = channels_of(block, unknowns.b, background)
+    residual, slopes = block.linearize(channels, unknowns.parameters)
+    columns = [block.polynomial_jacobian(slopes)]
+    if unknowns.parameters:
+        by_parameter = jax.jacfwd(block.residual, 1)(channels, unknowns.parameters)
+        columns += [by_parameter[name].reshape(-1, 1) for name in unknowns.parameters]
+    return residual.reshape(-1, 1), jnp.concatenate(columns, axis=1)
 
 
 def least_squares(
@@ -126,7 +140,7 @@ def least_squares(
 
 @eqx.filter_jit
 def _step(
-    blocks: tuple[Block, ...], unknowns: Unknowns, background: tuple[Array, ...] | None
+    blocks: Blocks, unknowns: Unknowns, background: tuple[Array, ...] | None
 ) -> tuple[Unknowns, Float[Array, ""]]:
     """The full step, and its size relative to the unknowns."""
     residual, jacobian = residual_and_jacobian(blocks, unknowns, background)
@@ -146,14 +160,19 @@ def _moved(unknowns: Unknowns, step: Unknowns, share: float) -> Unknowns:
 
 @eqx.filter_jit
 def _sum_of_squares(
-    blocks: tuple[Block, ...], unknowns: Unknowns, background: tuple[Array, ...] | None
+    blocks: Blocks, unknowns: Unknowns, background: tuple[Array, ...] | None
 ) -> Float[Array, ""]:
-    total = jnp.zeros((), unknowns.b.dtype)
-    for number, block in enumerate(blocks):
-        own = None if background is None else background[number]
-        channels = channels_of(block, unknowns.b, own)
-        total = total + jnp.sum(block.residual(channels, unknowns.parameters) ** 2)
-    return total
+    own = (None,) * len(blocks) if background is None else background
+    squares = [
+        block.total(functools.partial(_square, unknowns=unknowns, background=channels))
+        for block, channels in zip(blocks, own, strict=True)
+    ]
+    return sum(squares, jnp.zeros((), unknowns.b.dtype))
+
+
+def _square(block: Block, unknowns: Unknowns, background: Array | None) -> Float[Array, ""]:
+    channels = channels_of(block, unknowns.b, background)
+    return jnp.sum(block.residual(channels, unknowns.parameters) ** 2)
 
 
 def start(

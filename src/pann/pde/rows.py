@@ -16,10 +16,9 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from pann.basis import Basis
 from pann.domain import Box
-from pann.loss import TrainingRows
+from pann.loss import CONSTRAINT, Measure, TrainingRows, halves
 from pann.model import Parameters
 from pann.network.taylor import feature_derivatives
-from pann.orthogonality import Half
 from pann.pde.blocks import Block, Placed, make_block
 from pann.pde.evaluation import combine_features
 from pann.pde.levenberg import block_channels
@@ -49,8 +48,19 @@ class Causal:
         self, squares: Float[Array, " points"], chunks: Int[Array, " points"]
     ) -> Float[Array, ""]:
         """The mean over the chunks of their mean squares, each times its weight."""
-        sums = jax.ops.segment_sum(squares, chunks, self.num_chunks)
-        counts = jax.ops.segment_sum(jnp.ones_like(squares), chunks, self.num_chunks)
+        return self.mean_of_sums(
+            self.sums(squares, chunks), self.sums(jnp.ones_like(squares), chunks)
+        )
+
+    def sums(
+        self, values: Float[Array, " points"], chunks: Int[Array, " points"]
+    ) -> Float[Array, " chunks"]:
+        return jax.ops.segment_sum(values, chunks, self.num_chunks)
+
+    def mean_of_sums(
+        self, sums: Float[Array, " chunks"], counts: Float[Array, " chunks"]
+    ) -> Float[Array, ""]:
+        """The mean from the sums of squares and the numbers of points in all chunks."""
         means = sums / jnp.maximum(counts, 1.0)
         before = jnp.cumsum(means) - means
         weights = jax.lax.stop_gradient(jnp.exp(-self.tolerance * before))
@@ -84,32 +94,43 @@ class EquationRows(TrainingRows):
         projector: Float[Array, "points rank"] | None,
         key: PRNGKeyArray | None,
         reduction: str,
-    ) -> tuple[dict[str, Float[Array, ""]], Half, Half]:
-        inside = self.blocks[0]
+        measure: Measure | None = None,
+    ) -> dict[str, Float[Array, ""]]:
+        each, squares = self.squares_at_points(parameters, measure)
+        for block, of_points in zip(self.blocks, each, strict=True):
+            count = block.x.shape[0]
+            # A block's own weights make its sum of squares a mean over its points.
+            factor = count if reduction == "sum" else 1
+            if block is self.blocks[0] and self.causal is not None and self.chunks is not None:
+                squares[block.name] = factor * self.causal.mean(count * of_points, self.chunks)
+            else:
+                squares[block.name] = factor * jnp.sum(of_points)
+        return squares
+
+    def squares_at_points(
+        self, parameters: Parameters, measure: Measure | None
+    ) -> tuple[list[Float[Array, " _"]], dict[str, Float[Array, ""]]]:
+        """The square at each point of each block, and what the equation's points measure."""
         features, own = _features_and_channels(self.blocks, parameters, self.domain)
-        squares, start = {}, 0
+        each, start = [], 0
         for block, of_network in zip(self.blocks, own, strict=True):
             count = block.x.shape[0]
             total = block.polynomial_channels(parameters.kept_b) + of_network
             residual = block.residual(total, parameters.equation)
             weighted = self.weights[start : start + count, None] * residual
-            # A block's own weights make its sum of squares a mean over its points.
-            factor = count if reduction == "sum" else 1
-            if block is inside and self.causal is not None and self.chunks is not None:
-                each = count * jnp.sum(weighted**2, axis=1)
-                squares[block.name] = factor * self.causal.mean(each, self.chunks)
-            else:
-                squares[block.name] = factor * jnp.sum(weighted**2)
+            each.append(jnp.sum(weighted**2, axis=1))
             start += count
-        return (
-            squares,
-            Half(features, parameters.kept_a, parameters.keep_a),
-            Half(self.table[: self.num_points], parameters.kept_b, parameters.keep_b),
-        )
+        if measure is None:
+            return each, {}
+        both = halves(parameters, features, self.table[: self.num_points])
+        return each, {CONSTRAINT: measure(*both)}
+
+    def density(self, squares: Float[Array, " terms"]) -> Float[Array, " points"]:
+        return self.table**2 @ squares
 
     def error(self, parameters: Parameters) -> Float[Array, ""]:
         """The root of all sums of squares, each a mean."""
-        squares, _, _ = self.squares(parameters, None, None, "mean")
+        squares = self.squares(parameters, None, None, "mean")
         return jnp.sqrt(sum(squares.values(), jnp.zeros(())))
 
     def take(self, chosen: Int[Array, " chosen"] | slice) -> "EquationRows":
@@ -138,15 +159,7 @@ def equation_rows(
 ) -> EquationRows:
     """Rows where the equation and the conditions are placed, with weights of one."""
     points = np.concatenate([each.points for each in placed])
-    chunks = None
-    if causal is not None:
-        if problem.domain.time is None:
-            raise ValueError(
-                "causal weighting needs a time axis: make the box with time='t', or leave it out"
-            )
-        axis = problem.domain.names.index(problem.domain.time)
-        moments = problem.domain.to_reference(placed[0].points)[:, axis]
-        chunks = jnp.asarray(causal.chunks(moments))
+    chunks = None if causal is None else jnp.asarray(moments(causal, placed[0], problem))
     return EquationRows(
         blocks=tuple(make_block(each, problem, basis, precision) for each in placed),
         table=jnp.asarray(basis.table(points), precision),
@@ -155,6 +168,16 @@ def equation_rows(
         chunks=chunks,
         causal=causal,
     )
+
+
+def moments(causal: Causal, inside: Placed, problem: Problem) -> Int[np.ndarray, " points"]:
+    """The chunk of time of each point."""
+    if problem.domain.time is None:
+        raise ValueError(
+            "causal weighting needs a time axis: make the box with time='t', or leave it out"
+        )
+    axis = problem.domain.names.index(problem.domain.time)
+    return causal.chunks(problem.domain.to_reference(inside.points)[:, axis])
 
 
 def _features_and_channels(

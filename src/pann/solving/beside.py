@@ -21,11 +21,12 @@ from pann.basis import Basis
 from pann.model import Parameters
 from pann.network import Complementary
 from pann.pde.blocks import Block
+from pann.pde.chunked_block import ChunkedBlock
 from pann.pde.levenberg import levenberg_marquardt, residual_sizes
 from pann.pde.newton import Unknowns
 from pann.solution import Solution
 from pann.solving.quality import indicator, relative_errors
-from pann.solving.setup import Setup
+from pann.solving.setup import Setup, conditions_of
 from pann.training.stage import Progress
 
 RACE_STEPS = 15
@@ -63,13 +64,16 @@ def with_network(
     num_parameters = architectures[0].num_network_parameters(
         problem.domain.dimension, len(problem.fields)
     )
-    blocks = setup.blocks(basis, precision, at_least=POINTS_A_PARAMETER * num_parameters)
+    blocks = setup.system(
+        basis, precision, POINTS_A_PARAMETER * num_parameters, num_network_parameters=num_parameters
+    )
+    conditions = conditions_of(blocks)
     fresh = setup.fresh(basis)
     unknowns = Unknowns(
         before.model.parameters.b,
         {name: jnp.asarray(value, precision) for name, value in before.parameters.items()},
     )
-    train = functools.partial(levenberg_marquardt, blocks, (fresh, *blocks[1:]))
+    train = functools.partial(levenberg_marquardt, blocks, (fresh, *conditions))
     told = lambda step, value: setup.report(
         Progress("network", step, iterations, {"fresh residual": value})
     )
@@ -108,7 +112,7 @@ def with_network(
         overlap=jnp.zeros_like(solved.b),
     )
     model = dataclasses.replace(before.model, parameters=whole)
-    residual = indicator(fresh, blocks[1:], solved, model, setup.ansatz)
+    residual = indicator(fresh, conditions, solved, model, setup.ansatz)
     rel_l2, field_errors = relative_errors(problem, model, setup.ansatz)
     steps = raced_steps + len(outcome.fresh) - 1
     how = f"{before.report.how}, then Levenberg-Marquardt on both, {steps} steps"
@@ -140,7 +144,7 @@ def _network_of(solution: Solution) -> Parameters:
 
 def _complementary(
     setup: Setup,
-    inside: Block,
+    inside: Block | ChunkedBlock,
     unknowns: Unknowns,
     architecture: Architecture,
     initialization: Complementary,

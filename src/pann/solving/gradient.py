@@ -12,12 +12,14 @@ from jaxtyping import Float
 
 from pann.architecture import Architecture
 from pann.basis import Basis, orthonormal_scales
-from pann.loss import Loss
+from pann.loss import Loss, TrainingRows
 from pann.model import PANN, Parameters
 from pann.pde.blocks import Block, Placed, make_block
+from pann.pde.chunked_rows import chunked_equation
 from pann.pde.newton import Unknowns, start
 from pann.pde.rows import Causal, equation_rows
 from pann.solution import Report, Solution, trial_figures
+from pann.solving.budget import gradient_chunking
 from pann.solving.polynomial import carried
 from pann.solving.quality import error_under_way, indicator, relative_errors
 from pann.solving.setup import Setup
@@ -188,7 +190,12 @@ def prepare(case: Case) -> Prepared:
     setup, basis, precision = case.setup, case.basis, case.architecture.precision
     problem = setup.problem
     placed = setup.placed(basis)
-    rows = equation_rows(placed, problem, basis, precision, case.causal)
+    parts = gradient_chunking(placed[0], basis, case.architecture, case.trials, setup.memory)
+    rows: TrainingRows = (
+        equation_rows(placed, problem, basis, precision, case.causal)
+        if parts is None
+        else chunked_equation(placed, problem, basis, precision, parts, case.causal)
+    )
     fresh = equation_rows([setup.fresh_placed(), *placed[1:]], problem, basis, precision)
     key, init_key = jax.random.split(jax.random.key(setup.seed))
     starts = [
@@ -210,7 +217,7 @@ def prepare(case: Case) -> Prepared:
         ones = {name: jnp.ones((), precision) for name in rows.names}
         starts = [dataclasses.replace(each, balance=ones) for each in starts]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
-    return Prepared(case, placed[1:], len(rows.weights), task, stacked)
+    return Prepared(case, placed[1:], sum(len(each.points) for each in placed), task, stacked)
 
 
 def best_solution(

@@ -18,7 +18,7 @@ from pann.solving.beside import with_network
 from pann.solving.inverse import SMALL, is_inverse, solve_inverse
 from pann.solving.polynomial import carried, polynomial_model
 from pann.solving.quality import indicator, relative_errors
-from pann.solving.setup import Setup
+from pann.solving.setup import Setup, conditions_of
 
 # Degrees to try by dimension, and when a solution counts as resolved.
 LADDERS = {1: (8, 16, 32, 64, 128), 2: (8, 14, 22, 32, 44), 3: (6, 9, 13, 17)}
@@ -145,7 +145,7 @@ def on_basis(
     unknowns = start(basis.num_terms, len(problem.fields), problem.parameters, precision)
     if before is not None:
         unknowns = carried(before, basis, unknowns)
-    blocks = setup.blocks(basis, precision)
+    blocks = setup.system(basis, precision)
     place = setup.checkpoint.within(f"terms {basis.num_terms}")
     unknowns, outcome = newton(blocks, unknowns, checkpoint=place)
     model = polynomial_model(problem.domain, basis, unknowns, precision)
@@ -158,8 +158,10 @@ def on_basis(
         report=Report(
             how=f"Gauss-Newton on the polynomial{_pieces(problem)}, {len(outcome.sums) - 1} steps",
             degree=int(np.max(basis.degrees, initial=0)),
-            num_points=sum(len(block.weights) for block in blocks),
-            residual=indicator(setup.fresh(basis), blocks[1:], unknowns, model, setup.ansatz),
+            num_points=sum(block.num_points for block in blocks),
+            residual=indicator(
+                setup.fresh(basis), conditions_of(blocks), unknowns, model, setup.ansatz
+            ),
             rel_l2=rel_l2,
             stop=outcome.reason,
             seconds=time.perf_counter() - begin,

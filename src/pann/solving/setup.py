@@ -1,14 +1,17 @@
 """A problem with the points where its equation and conditions are asked to hold."""
 
 import dataclasses
+import functools
 import math
 
 from pann.basis import Basis
 from pann.checkpoints import NOWHERE, Checkpoint
 from pann.pde.ansatz import Ansatz
 from pann.pde.blocks import Block, Placed, make_block
+from pann.pde.chunked_block import make_chunked_block
 from pann.pde.conditions import Break, Data, Dirichlet, Neumann, Robin
 from pann.pde.fields import Order
+from pann.pde.newton import Blocks
 from pann.pde.placing import (
     OnFaces,
     place_conditions,
@@ -18,6 +21,7 @@ from pann.pde.placing import (
 )
 from pann.pde.problem import Problem
 from pann.points import Points, sample, uniform
+from pann.solving.budget import system_chunking
 from pann.training.stage import Report
 
 # Conditions count more than the equation, whose residual is large where u is not yet resolved.
@@ -44,6 +48,7 @@ class Setup:
     condition_sampling: str | None = None
     checkpoint: Checkpoint = NOWHERE
     data_weight: float | None = None  # if not as the conditions
+    memory: int | None = None  # bytes; what is larger is made in chunks
 
     def placed(self, basis: Basis, at_least: int = 0) -> list[Placed]:
         """Points that fit the basis, and at least so many inside unless the user chose them."""
@@ -86,6 +91,20 @@ class Setup:
             for placed in self.placed(basis, at_least)
         )
 
+    def system(
+        self, basis: Basis, precision: str, at_least: int = 0, num_network_parameters: int = 0
+    ) -> Blocks:
+        """The blocks of a least-squares problem, the equation's in chunks if it is too large."""
+        inside, *conditions = self.placed(basis, at_least)
+        parts = system_chunking(inside, basis, precision, num_network_parameters, self.memory)
+        make = functools.partial(make_block, problem=self.problem, basis=basis, precision=precision)
+        first = (
+            make(inside)
+            if parts is None
+            else make_chunked_block(inside, self.problem, basis, precision, parts)
+        )
+        return (first, *(make(each) for each in conditions))
+
     def fresh_placed(self) -> Placed:
         """The equation at random points that are not trained on."""
         points = uniform(self.problem.domain, NUM_FRESH, seed=self.seed + 7).coordinates
@@ -94,6 +113,11 @@ class Setup:
 
     def fresh(self, basis: Basis) -> Block:
         return make_block(self.fresh_placed(), self.problem, basis, "float64")
+
+
+def conditions_of(blocks: Blocks) -> tuple[Block, ...]:
+    """The blocks of the conditions, which are never in chunks."""
+    return tuple(block for block in blocks[1:] if isinstance(block, Block))
 
 
 def points_an_axis(problem: Problem, condition_points: int) -> int:

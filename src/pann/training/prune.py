@@ -65,7 +65,7 @@ class DropPolynomial(Stage):
 
     def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
         recorder = Recorder(self, task, 1)
-        is_constant = jnp.max(task.rows.table, axis=0) == jnp.min(task.rows.table, axis=0)
+        is_constant = jnp.max(task.data.table, axis=0) == jnp.min(task.data.table, axis=0)
         keep_b = trials.keep_b & is_constant
         trials = eqx.tree_at(
             lambda p: (p.b, p.overlap, p.keep_b),

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pann.basis import ridge
+from pann.loss import Rows
 from pann.model import Parameters
 from pann.training.stage import CONVERGED, Outcome, Recorder, Stage, Task
 
@@ -22,10 +23,10 @@ class Ridge(Stage):
 
     def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
         recorder = Recorder(self, task, 1)
-        step = -(-task.data.x.shape[0] // MAX_ROWS)
+        some = task.rows.take(slice(None, None, -(-task.rows.num_points // MAX_ROWS)))
+        assert isinstance(some, Rows)
         table, target, weights = (
-            np.asarray(array[::step], float)
-            for array in (task.data.table, task.data.target, task.data.weights)
+            np.asarray(array, float) for array in (some.table, some.target, some.weights)
         )
         solved = ridge(table, target, weights**2)
         b = jnp.asarray(solved.coefficients, trials.b.dtype) * trials.keep_b[..., None]

@@ -137,7 +137,7 @@ def _weights(
     def one(kept: Array, rows: TrainingRows) -> Float[Array, " points"]:
         if scales is None:
             return rows.weights
-        density = rows.table**2 @ (scales**2 * kept)
+        density = rows.density(scales**2 * kept)
         return rows.weights * jnp.where(
             jnp.any(kept), jnp.sqrt(jnp.sum(kept) / jnp.where(density > 0, density, 1.0)), 1.0
         )
