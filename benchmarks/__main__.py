@@ -18,6 +18,8 @@ NAMES = {
     "conventional": "California housing: the paper's other regressors, and boosted trees",
     "tables": "diabetes, Friedman and the paper's functions: default against trees and ridge",
     "large_table": "up to a million rows: seconds, seconds an epoch, memory",
+    "large_rows": "ten million rows, and ten million points, under memory='8GB'",
+    "scaling": "seconds and memory against N, m, w, trials and dimension: exponents",
     "equations": "the problems of pann.problems without options, and the weight of conditions",
     "poisson_paper": "Poisson with recipe paper, PINN and PANN, beside the published cells",
     "inverse": "both coefficients of the KdV equation from noisy data",

@@ -13,7 +13,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import pann
-from pann.estimator import parse_bytes
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (150, 3))
@@ -184,12 +183,6 @@ def test_beyond_the_training_range_predictions_stay_and_far_beyond_there_is_a_wa
 def test_bad_options_are_refused_in_a_sentence(options, message):
     with pytest.raises(ValueError, match=message):
         pann.PANNRegressor(**options).fit(X, Y)
-
-
-def test_sizes_are_read():
-    assert parse_bytes("1.5 GiB") == 3 * 2**29
-    assert parse_bytes("20MB") == 20_000_000
-    assert parse_bytes(77) == 77
 
 
 def test_the_halves_can_be_seen():

@@ -21,6 +21,7 @@ def basis_for(rows, values, degree=None, index_set=None, memory=2**30, always_pl
         degree=degree,
         index_set=index_set,
         memory=memory,
+        held_rows=len(rows),
         rows_a_term=3,
         always_plane=always_plane,
     )

@@ -23,12 +23,14 @@ def choose_basis(
     degree: int | None,
     index_set: str | None,
     memory: int,
+    held_rows: int,
     rows_a_term: int,
     always_plane: bool,
 ) -> tuple[Basis, int]:
     """The basis of the degree asked for, or of that with the lowest left-out error.
 
-    The terms are bounded by the rows, `rows_a_term` for each, and by the memory for the table;
+    The terms are bounded by the rows, `rows_a_term` for each, and by the memory for a table of
+    `held_rows`, those that are held at once;
     `always_plane` lets degree 1 be tried however few the rows, where a penalty will hold it.
     Total degree and hyperbolic cross are both tried unless one is asked for; with a degree but no
     set given, total degree, or the hyperbolic cross where total degree 2 is beyond these bounds.
@@ -36,12 +38,12 @@ def choose_basis(
     domain = Box.cube(scaled.shape[1])
     num_rows = len(scaled)
     chosen = np.arange(num_rows)[:: -(-num_rows // MAX_ROWS)]
-    affordable = min(memory / (BYTES_AN_ENTRY * num_rows), math.sqrt(MAX_COST / len(chosen)))
+    affordable = min(memory / (BYTES_AN_ENTRY * held_rows), math.sqrt(MAX_COST / len(chosen)))
     supported = max(len(chosen) / rows_a_term, scaled.shape[1] + 1 if always_plane else 1)
     largest = int(min(affordable, supported))
     if degree is not None:
         index_set = index_set or _affordable_set(scaled.shape[1], largest)
-        return _basis_asked_for(domain, degree, index_set, num_rows, memory), degree
+        return _basis_asked_for(domain, degree, index_set, held_rows, memory), degree
     rows, values, row_weights = scaled[chosen], target[chosen], weights[chosen]
     index_sets = (index_set,) if index_set else ("total_degree", "hyperbolic_cross")
     best, best_degree, best_error = make_basis(domain, 0, index_set=index_sets[0]), 0, math.inf

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from pann.architecture import PRECISIONS
 from pann.basis.index_sets import INDEX_SETS
+from pann.chunks import parse_bytes
 from pann.files import Contents, FileError
 from pann.loss import CONSTRAINT_NAMES
 from pann.model import Parts, Term
@@ -78,8 +79,9 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     precision : "auto", "float64" or "float32"
         Of the training; predictions are always in double precision.
     memory : int or str
-        Bytes for the table of the polynomial half and its copies, also as "2GB"; it bounds the
-        degree.
+        Bytes for the table of the polynomial half and its copies, also as "2GB". A larger one is
+        made a chunk or a minibatch of rows at a time; the degree is bounded where a recipe, or
+        ridge regression on 50,000 rows, needs more.
     random_state : int, RandomState or None
     verbose : bool
         A progress bar on a terminal.
@@ -343,16 +345,3 @@ def load(contents: Contents) -> PANNRegressor:
     regressor._single_output = record.single_output
     regressor._keep(record.fit, record.sample)
     return regressor
-
-
-UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-
-
-def parse_bytes(size: int | str) -> int:
-    """A number of bytes: 2000000, "2MB" or "1.5 GiB"."""
-    if isinstance(size, numbers.Integral) and size > 0:
-        return int(size)
-    match = re.fullmatch(r"\s*([0-9.]+)\s*([KMG]?I?B)\s*", str(size).upper())
-    if match is None:
-        raise ValueError(f"memory is a size such as '2GB' or a number of bytes, got {size!r}")
-    return int(float(match[1]) * UNITS[match[2]])

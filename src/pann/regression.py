@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import time
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -10,11 +11,14 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Float
 
+from pann import devices
 from pann.architecture import Architecture, check_widths
 from pann.basis import Basis, make_basis, orthonormal_scales
 from pann.basis.memory import require_memory
+from pann.chunked_data import ChunkedData
+from pann.chunks import chunking, parse_bytes
 from pann.domain import Box
-from pann.loss import Loss, Rows
+from pann.loss import Loss, Rows, TrainingRows
 from pann.model import PANN, Parameters
 from pann.network import Activation, EmbeddingOptions, Initialization, activation_named
 from pann.points import Points
@@ -28,7 +32,12 @@ from pann.training import (
     recipe_named,
     run_recipe,
 )
+from pann.training.chunkable import can_chunk, check_chunks
 from pann.training.stage import Report, unstack
+
+# A table is held this often while it is fitted.
+TABLE_COPIES = 4
+BLOCK = 65_536  # rows scaled at a time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +107,7 @@ def fit(
     pad: bool = False,
     sample_weight: npt.ArrayLike | None = None,
     precision: str = "float64",
+    memory: int | str | None = None,
     seed: int = 0,
     report: Report | None = None,
 ) -> Fit:
@@ -111,7 +121,8 @@ def fit(
     `paper` there is no preconditioner, and 10% of the rows are held out if there is a network. The
     output bias is on exactly where there is no polynomial. `held_out` is a share of the rows, or
     a mask of those to hold out; `pad` fills up to few numbers of rows, with rows of weight zero, so
-    that fits of many small tables share compiled programs.
+    that fits of many small tables share compiled programs. `memory` is a budget such as "8GB", or a
+    number of bytes: a table that takes more is made a chunk, or a minibatch, of rows at a time.
     """
     start = time.perf_counter()
     paper = recipe == "paper"
@@ -160,7 +171,16 @@ def fit(
         _check_enough_points(
             basis, len(train), may_be_fewer=penalized or (paper and loss.constraint != "exact")
         )
-        make_rows = functools.partial(_rows, samples, basis, precision=precision, pad=pad)
+        make_rows: Callable[[np.ndarray], TrainingRows] = functools.partial(
+            _rows, samples, basis, precision=precision, pad=pad
+        )
+        budget = None if memory is None else parse_bytes(memory)
+        largest = _rows_a_chunk(len(train), architecture, basis, trials, budget)
+        if largest < len(train) or (devices.several() and can_chunk(stages, loss)):
+            check_chunks(stages, loss, basis)
+            make_rows = functools.partial(
+                _chunked, samples, basis, precision=precision, largest=largest
+            )
         train_rows = make_rows(train)
         key, init_key = jax.random.split(jax.random.key(seed))
         scales = None
@@ -225,6 +245,36 @@ def _rows(samples: Samples, basis: Basis, chosen: np.ndarray, *, precision: str,
         table=jnp.asarray(table),
         target=jnp.asarray(samples.target[chosen], precision),
         weights=jnp.asarray(weights, precision),
+    )
+
+
+def _rows_a_chunk(
+    count: int, architecture: Architecture, basis: Basis, trials: int, memory: int | None
+) -> int:
+    """How many rows may be held at once with their table, features and gradients: all, if so."""
+    item = np.dtype(architecture.precision).itemsize
+    whole = TABLE_COPIES * item * basis.num_terms * count
+    if memory is None or whole <= memory:
+        return count
+    a_row = item * (TABLE_COPIES * basis.num_terms + 4 * trials * sum(architecture.widths))
+    return max(1, min(count - 1, int(memory // a_row)))
+
+
+def _chunked(
+    samples: Samples, basis: Basis, chosen: np.ndarray, *, precision: str, largest: int
+) -> ChunkedData:
+    parts = chunking(len(chosen), largest)
+    x = np.empty((len(chosen), samples.domain.dimension), precision)
+    for start in range(0, len(chosen), BLOCK):
+        some = slice(start, start + BLOCK)
+        x[some] = samples.domain.to_reference(samples.coordinates[chosen[some]])
+    weights = np.sqrt(samples.weights[chosen]).astype(precision)
+    return ChunkedData(
+        x=parts.split(x),
+        target=parts.split(samples.target[chosen].astype(precision)),
+        weights=jnp.asarray(parts.pad(weights)),
+        basis=basis,
+        chunking=parts,
     )
 
 

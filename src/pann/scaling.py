@@ -24,6 +24,7 @@ TAIL = 0.1
 FENCE = 3.0
 NUM_KNOTS = 512
 OUTERMOST = 1e-3
+BLOCK = 65_536  # rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +44,13 @@ class RangeScaling:
         self, rows: Float[np.ndarray, "rows columns"]
     ) -> Float[np.ndarray, "rows columns"]:
         """The rows in [-1, 1]; constant columns become 0."""
+        scaled = np.empty(rows.shape)
+        # In blocks: the steps of the formula would be as many copies of a large table.
+        for start in range(0, len(rows), BLOCK):
+            scaled[start : start + BLOCK] = self._block(rows[start : start + BLOCK])
+        return scaled
+
+    def _block(self, rows: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "rows columns"]:
         middle, half = (self.bulk_low + self.bulk_high) / 2, (self.bulk_high - self.bulk_low) / 2
         half = np.where(half > 0, half, 1.0)
         clipped = np.clip(rows, self.low, self.high)
@@ -100,7 +108,8 @@ class RankScaling:
         scaled = np.empty(rows.shape)
         for column, (knots, places) in enumerate(zip(self.knots.T, self.places.T, strict=True)):
             scaled[:, column] = np.interp(rows[:, column], knots, places)
-        return np.where(self.is_constant, 0.0, scaled)
+        scaled[:, self.is_constant] = 0.0
+        return scaled
 
 
 def scale_by_rank(rows: Float[np.ndarray, "rows columns"]) -> RankScaling:

@@ -30,6 +30,7 @@ from pann.scaling import (
     scale_targets,
 )
 from pann.training import Adam, Cosine, Outcome, Recipe, Ridge, Sizes
+from pann.training.ridge import MAX_ROWS as RIDGE_ROWS
 from pann.training.stage import Report
 
 EMBEDDING = Periodic(24, 16, 4.0, rectified=True)
@@ -111,7 +112,8 @@ def fit_table(
 ) -> TableFit:
     """Fit rows of features to values; rows of weight zero are left out."""
     used = weights > 0
-    rows, values, weights = rows[used], values[used], weights[used]
+    if not np.all(used):
+        rows, values, weights = rows[used], values[used], weights[used]
     targets = scale_targets(values, weights)
     task = _Task(rows, targets(values), weights, _hold_out(len(rows), options), options, report)
     tried = {name: candidate(task) for name, candidate in _candidates(task).items()}
@@ -177,7 +179,8 @@ class _Task:
         active = np.flatnonzero(~scaling.is_constant)
         # A table of constants still needs an axis to live on.
         active = active if len(active) else np.arange(1)
-        scaled = scaling(self.rows)[:, active]
+        scaled = scaling(self.rows)
+        scaled = scaled if len(active) == scaled.shape[1] else scaled[:, active]
         if not self.options.polynomial:
             nothing = make_basis(Box.cube(len(active)), 0).subset(np.arange(0))
             return _View(scaling, active, scaled, nothing, 0)
@@ -188,6 +191,8 @@ class _Task:
             degree=self.options.degree,
             index_set=self.options.index_set,
             memory=self.options.memory,
+            # Ridge regression sees some of the rows, minibatches make tables of their own.
+            held_rows=len(scaled) if self.options.recipe else min(len(scaled), RIDGE_ROWS),
             rows_a_term=rows_a_term,
             always_plane=always_plane,
         )
@@ -210,6 +215,7 @@ class _Task:
             trials=self.options.trials,
             held_out=self.held_out,
             pad=True,
+            memory=self.options.memory,
             sample_weight=self.weights,
             precision=self.options.precision or precision,
             preconditioner=self.options.preconditioner,

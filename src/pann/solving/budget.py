@@ -43,7 +43,7 @@ def system_chunking(
     item, residuals = np.dtype(precision).itemsize, inside.target.reshape(len(inside.points), -1)
     columns = basis.num_terms * residuals.shape[1] + num_network_parameters
     rows = residuals.shape[1] * columns * JACOBIAN_COPIES
-    return _chunking(inside, basis, item, rows, _stored(inside, item), memory, 4 * columns**2)
+    return _chunking(inside, basis, item, rows, _stored(inside, item), memory, 4.0 * columns**2)
 
 
 def _stored(inside: Placed, item: int) -> float:
