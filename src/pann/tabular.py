@@ -30,6 +30,7 @@ from pann.scaling import (
     scale_targets,
 )
 from pann.training import Adam, Cosine, Outcome, Recipe, Ridge, Sizes
+from pann.training.chunkable import needs_whole_table
 from pann.training.ridge import MAX_ROWS as RIDGE_ROWS
 from pann.training.stage import Report
 
@@ -184,6 +185,7 @@ class _Task:
         if not self.options.polynomial:
             nothing = make_basis(Box.cube(len(active)), 0).subset(np.arange(0))
             return _View(scaling, active, scaled, nothing, 0)
+        whole = needs_whole_table(self.options.recipe)
         basis, degree = choose_basis(
             scaled,
             self.target,
@@ -192,7 +194,7 @@ class _Task:
             index_set=self.options.index_set,
             memory=self.options.memory,
             # Ridge regression sees some of the rows, minibatches make tables of their own.
-            held_rows=len(scaled) if self.options.recipe else min(len(scaled), RIDGE_ROWS),
+            held_rows=len(scaled) if whole else min(len(scaled), RIDGE_ROWS),
             rows_a_term=rows_a_term,
             always_plane=always_plane,
         )

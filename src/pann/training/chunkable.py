@@ -19,6 +19,12 @@ def can_chunk(stages: Sequence[Stage], loss: Loss) -> bool:
     return is_sum and all(isinstance(stage, CHUNKABLE) for stage in stages)
 
 
+def needs_whole_table(recipe: str | Sequence[Stage] | None) -> bool:
+    """Whether a recipe of the user's has stages that need all rows at once."""
+    stages = () if recipe is None else recipe
+    return any(not isinstance(stage, CHUNKABLE) for stage in stages)
+
+
 def check_chunks(stages: Sequence[Stage], loss: Loss, basis: Basis) -> None:
     """Refuse what needs the whole table, where that is larger than the memory given."""
     cure = "lower the degree, or give more memory"
