@@ -19,7 +19,7 @@ from pann.chunked_data import ChunkedData
 from pann.chunks import chunking, parse_bytes
 from pann.domain import Box
 from pann.loss import Loss, Rows, TrainingRows
-from pann.model import PANN, Parameters
+from pann.model import MAX_ROWS, PANN, Parameters
 from pann.network import Activation, EmbeddingOptions, Initialization, activation_named
 from pann.points import Points
 from pann.samples import Samples, check_samples
@@ -107,7 +107,7 @@ def fit(
     pad: bool = False,
     sample_weight: npt.ArrayLike | None = None,
     precision: str = "float64",
-    memory: int | str | None = None,
+    memory: int | float | str | None = None,
     seed: int = 0,
     report: Report | None = None,
 ) -> Fit:
@@ -257,7 +257,7 @@ def _rows_a_chunk(
     if memory is None or whole <= memory:
         return count
     a_row = item * (TABLE_COPIES * basis.num_terms + 4 * trials * sum(architecture.widths))
-    return max(1, min(count - 1, int(memory // a_row)))
+    return max(1, min(count - 1, MAX_ROWS * jax.device_count(), int(memory // a_row)))
 
 
 def _chunked(

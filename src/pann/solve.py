@@ -90,7 +90,7 @@ def solve(
     iterations: int = 200,
     windows: int | str | None = None,
     precision: str = "float64",
-    memory: int | str | None = None,
+    memory: int | float | str | None = None,
     seed: int = 0,
     start_from: Solution | PANN | None = None,
     out: str | os.PathLike[str] | None = None,
@@ -271,7 +271,7 @@ def make_plan(
     embedding: EmbeddingOptions | None = None,
     by_gradient: bool = False,
     precision: str = "float64",
-    memory: int | str | None = None,
+    memory: int | float | str | None = None,
     seed: int = 0,
     report: Report = lambda progress: None,
 ) -> Plan:

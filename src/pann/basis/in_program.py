@@ -64,7 +64,7 @@ def _factor(basis: Basis, axis: int, x: Float[Array, " points"], order: int) -> 
 
 def _legendre(x: Float[Array, " points"], size: int, order: int) -> Rows:
     start = float(math.prod(range(1, 2 * order, 2)))
-    return _after_zeros(order, _ultraspherical(x, size - order, order + 0.5, start))
+    return _after_zeros(min(order, size), _ultraspherical(x, size - order, order + 0.5, start))
 
 
 def _chebyshev(x: Float[Array, " points"], size: int, order: int) -> Rows:
@@ -72,7 +72,7 @@ def _chebyshev(x: Float[Array, " points"], size: int, order: int) -> Rows:
         twos = np.full(max(size - 2, 0), 2.0)
         return _recurrence(x, size, 1.0, x, twos, twos / 2)
     start = float(2 ** (order - 1) * math.factorial(order - 1))
-    rows = _after_zeros(order, _ultraspherical(x, size - order, float(order), start))
+    rows = _after_zeros(min(order, size), _ultraspherical(x, size - order, float(order), start))
     return rows * jnp.arange(rows.shape[0], dtype=x.dtype)[:, None]
 
 
@@ -95,9 +95,9 @@ _TABLES: dict[type[Family], Callable[[Float[Array, " points"], int, int], Rows]]
 }
 
 
-def _after_zeros(order: int, rows: Rows) -> Rows:
-    """The derivatives of the functions below the order are zero."""
-    return jnp.concatenate([jnp.zeros((order, rows.shape[1]), rows.dtype), rows])
+def _after_zeros(count: int, rows: Rows) -> Rows:
+    """The derivatives of the functions of lower degree than the order are zero."""
+    return jnp.concatenate([jnp.zeros((count, rows.shape[1]), rows.dtype), rows])
 
 
 def _ultraspherical(x: Float[Array, " points"], size: int, parameter: float, start: float) -> Rows:

@@ -1,0 +1,83 @@
+"""Points over several devices, and over two processes: the same losses and steps as on one."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+
+import pytest
+
+# Points that no number of devices divides, in chunks that do not divide them either.
+WORK = """
+import json, sys
+import jax
+if len(sys.argv) > 1:
+    jax.distributed.initialize(sys.argv[1], 2, int(sys.argv[2]))
+import numpy as np, pann
+from pann import problems
+from pann.regression import fit
+from pann.training import Adam, LBFGS
+
+sizes = dict(degree=4, points=331, sampling="sobol")
+recipe = (Adam(4, record_every=2), LBFGS(2))
+trained = pann.solve(problems.poisson(), width=5, depth=1, recipe=recipe, constraint="E",
+                     preconditioner=True, memory="250KB", **sizes)
+solved = pann.solve(problems.allen_cahn(), width=0, **sizes)
+x = np.random.default_rng(0).uniform(-1, 1, (203, 2))
+fitted = fit(x, np.sin(3 * x[:, 0]), degree=3, width=4, depth=1, recipe=(Adam(4, record_every=2),))
+print(json.dumps({
+    "devices": jax.device_count(),
+    "loss": trained.report.history["residual"],
+    "squares": solved.report.history["sum of squares"],
+    "value": float(solved(x=0.3, y=-0.2)),
+    "data": fitted.outcomes[0].history["data"][0].tolist(),
+    "held_out": fitted.outcomes[0].history["held_out"][0].tolist(),
+}))
+"""
+
+
+def run(*arguments, devices=1):
+    source = pathlib.Path(__file__).parent.parent / "src"
+    flags = f"--xla_force_host_platform_device_count={devices}"
+    environment = os.environ | {
+        "XLA_FLAGS": flags,
+        "PYTHONPATH": str(source),
+        "JAX_PLATFORMS": "cpu",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    command = [sys.executable, "-c", WORK, *arguments]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def figures(process):
+    output, _ = process.communicate(timeout=500)
+    assert process.returncode == 0
+    return json.loads(output.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return figures(run())
+
+
+def assert_same(found, alone, num_devices):
+    assert (found.pop("devices"), alone["devices"]) == (num_devices, 1)
+    for name, values in found.items():
+        assert values == pytest.approx(alone[name], rel=1e-10), name
+
+
+@pytest.mark.slow
+def test_eight_devices_find_what_one_finds(alone):
+    assert_same(figures(run(devices=8)), alone, 8)
+
+
+@pytest.mark.slow
+def test_two_processes_find_what_one_finds(alone):
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        address = f"localhost:{free.getsockname()[1]}"
+    processes = [run(address, str(number)) for number in range(2)]
+    for process in processes:
+        assert_same(figures(process), alone, 2)
