@@ -69,7 +69,7 @@ class Chunking:
         return number * self.size + jnp.arange(self.size) < self.count
 
 
-def chunking(count: int, largest: float) -> Chunking:
+def chunking(count: int, largest: int | float) -> Chunking:
     """Chunks of at most so many points, as even as can be, multiples of the number of devices."""
     num_chunks = math.ceil(count / largest)
     each = -(-count // num_chunks)

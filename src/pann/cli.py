@@ -75,7 +75,7 @@ def fit(
     recipe: Annotated[str, typer.Option(help="Training: auto, default or paper.")] = "auto",
     trials: Annotated[int, typer.Option(min=1, help="Networks whose mean predicts.")] = 1,
     precision: Annotated[str, typer.Option(help="auto, float64 or float32.")] = "auto",
-    memory: Annotated[str, typer.Option(help="For the polynomial; bounds its degree.")] = "2GB",
+    memory: Annotated[str, typer.Option(help="For the table of the polynomial.")] = "2GB",
     test_fraction: Annotated[
         float, typer.Option(help="Share of the rows kept from the fit to test it; 0 for none.")
     ] = 0.1,

@@ -110,6 +110,9 @@ def solve(
     ] = None,
     windows: Annotated[int | None, typer.Option(min=0, help="Windows of time; 0: none.")] = None,
     precision: Annotated[str | None, typer.Option(help="float64 or float32.")] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="Budget such as 8GB; what is larger is made in chunks.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="For all random choices.")] = 0,
     out: Annotated[
         pathlib.Path | None,
@@ -148,6 +151,7 @@ def solve(
             "network": network,
             "iterations": iterations,
             "windows": windows,
+            "memory": memory,
             "c": c,
             "condition_points": condition_points,
             "checkpoint_every": checkpoint_every,

@@ -176,7 +176,7 @@ def fit(
         )
         budget = None if memory is None else parse_bytes(memory)
         largest = _rows_a_chunk(len(train), architecture, basis, trials, budget)
-        if largest < len(train) or (devices.several() and can_chunk(stages, loss)):
+        if largest < len(train) or (devices.several() and can_chunk(stages, loss, basis)):
             check_chunks(stages, loss, basis)
             make_rows = functools.partial(
                 _chunked, samples, basis, precision=precision, largest=largest

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from pann.basis.basis import Basis
 from pann.basis.families import Chebyshev, Family, Fourier, Legendre
 
-Rows = Float[Array, "functions points"]
+Rows = Float[Array, "_ points"]
 
 
 def tabulate(
@@ -31,6 +31,11 @@ def tabulate(
         if orders[name]:
             is_zero |= basis.indices[:, axis] == 0
     return _products(basis, jnp.concatenate(factors), is_zero).T
+
+
+def is_in_program(basis: Basis) -> bool:
+    """Whether every family of the basis has a recurrence here."""
+    return all(type(family) in _TABLES for family in basis.families)
 
 
 def check_in_program(basis: Basis) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from pann import devices
 from pann.architecture import Architecture
 from pann.basis import Basis
-from pann.basis.in_program import check_in_program
+from pann.basis.in_program import check_in_program, is_in_program
 from pann.chunks import Chunking, chunking
 from pann.network.taylor import lower_set
 from pann.pde.blocks import Placed
@@ -66,7 +66,8 @@ def _chunking(
     count = len(inside.points)
     tables = basis.num_terms * (len(inside.orders) + 1)
     whole = count * (stored + item * (tables + numbers)) + item * fixed
-    if not devices.several() and (memory is None or whole <= memory):
+    is_spread = devices.several() and is_in_program(basis)
+    if not is_spread and (memory is None or whole <= memory):
         return None
     check_in_program(basis)
     a_point = item * (TABLE_COPIES * tables + numbers)

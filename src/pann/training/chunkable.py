@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pann.basis import Basis
-from pann.basis.in_program import check_in_program
+from pann.basis.in_program import check_in_program, is_in_program
 from pann.loss import Loss
 from pann.training.gradient import GradientStage
 from pann.training.prune import Prune
@@ -13,10 +13,13 @@ from pann.training.stage import Stage
 CHUNKABLE = GradientStage | Ridge | Prune
 
 
-def can_chunk(stages: Sequence[Stage], loss: Loss) -> bool:
-    """Whether neither a stage nor the loss needs all rows at once."""
-    is_sum = loss.constraint != "exact" and loss.norm != "spectral"
-    return is_sum and all(isinstance(stage, CHUNKABLE) for stage in stages)
+def can_chunk(stages: Sequence[Stage], loss: Loss, basis: Basis) -> bool:
+    """Whether neither a stage nor the loss nor the basis needs all rows at once."""
+    return _is_sum(loss) and not needs_whole_table(stages) and is_in_program(basis)
+
+
+def _is_sum(loss: Loss) -> bool:
+    return loss.constraint != "exact" and loss.norm != "spectral"
 
 
 def needs_whole_table(recipe: str | Sequence[Stage] | None) -> bool:
@@ -34,7 +37,7 @@ def check_chunks(stages: Sequence[Stage], loss: Loss, basis: Basis) -> None:
                 f"the table is larger than the memory given, and {type(stage).__name__} needs all "
                 f"of it; train with Adam, LBFGS, Prune or Ridge alone, {cure}"
             )
-    if not can_chunk(stages, loss):
+    if not _is_sum(loss):
         what = "exact constraint" if loss.constraint == "exact" else "spectral norm"
         raise ValueError(
             f"the table is larger than the memory given, and the {what} needs all of it; use "
