@@ -10,7 +10,8 @@ from jaxtyping import Array, Float
 
 from pann.domain import Box
 from pann.model import PANN, Parameters, Parts
-from pann.network.taylor import feature_derivatives, lower_set
+from pann.network.jets import lower_set
+from pann.network.taylor import feature_derivatives
 from pann.pde.ansatz import Ansatz
 from pann.pde.fields import Order
 
