@@ -31,6 +31,10 @@ NAMES = {
     "classical": "Poisson, Allen-Cahn and KdV against dedicated spectral solvers",
     "kills": "processes killed at random moments and resumed: is the model the same?",
     "report": "the page of the whole paper: bytes, seconds to write and to open",
+    "shell_time": "pann solve from the shell: import, tracing, compiling, work",
+    "peers.steps": "Adam step on an equation, beside DeepXDE, PINA and jinns",
+    "peers.accuracy": "Allen-Cahn beside DeepXDE, PINA and jinns: error in a time, time to 1e-6",
+    "peers.regression": "non-smooth regression beside LightGBM, RBF interpolation and neighbors",
     "derivatives": "gradient step of losses with derivatives: Taylor mode against nested",
 }
 QUICK = ("construction", "reproduction", "step_cost", "gradient_or_newton")
