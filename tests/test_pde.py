@@ -15,9 +15,10 @@ from pann.domain import Box
 from pann.pde import Data, Dirichlet, Initial, Neumann, Periodic, Problem, Robin
 from pann.pde.blocks import make_block
 from pann.pde.fields import Field
-from pann.pde.newton import newton, residual_and_jacobian, start
+from pann.pde.newton import _moved, newton, residual_and_jacobian, start
 from pann.pde.placing import OnFaces, face_points, place_conditions, place_inside
 from pann.points import from_array
+from pann.solving.setup import Setup
 
 SQUARE = Box(x=(-1, 1), y=(0, 3))
 LINE = Box(x=(0, 2))
@@ -510,3 +511,29 @@ def test_a_condition_that_is_missed_shows_in_the_indicator():
     )
     # A constant satisfies the equation, and nothing else.
     assert pann.solve(problem, degree=0, width=0).residual > 0.1
+
+
+def test_shares_of_a_step_are_one_program():
+    problem = pann.problems.allen_cahn()
+    basis = make_basis(problem.domain, 3)
+    with jax.enable_x64(True):
+        blocks = Setup(problem, problem.check(), None, None, 0, lambda _: None).blocks(
+            basis, "float64"
+        )
+        unknowns = start(basis.num_terms, 1, {}, "float64")
+        step = dataclasses.replace(unknowns, b=jnp.ones_like(unknowns.b))
+        with count_compilations() as compiled:
+            ends = [_moved(blocks, unknowns, step, np.asarray(s), None) for s in (1.0, 0.5, 0.25)]
+        assert len(compiled) == 1
+        assert [float(moved.b[0, 0]) for moved, _ in ends] == [-1.0, -0.5, -0.25]
+        for moved, total in ends:
+            residual, _ = residual_and_jacobian(blocks, moved, None)
+            assert float(total) == pytest.approx(float(residual @ residual), rel=1e-12)
+
+
+def test_a_second_solution_of_the_same_shape_compiles_nothing():
+    problem = pann.problems.poisson()
+    pann.solve(problem, degree=6)
+    with count_compilations() as compiled:
+        pann.solve(problem, degree=6, seed=1)
+    assert compiled == []

@@ -15,6 +15,7 @@ Mixed derivatives are propagated as themselves: by polarization from directional
 take 17 arrays instead of 9, and lose digits.
 """
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from typing import Protocol, runtime_checkable
@@ -67,7 +68,10 @@ def _layers(network: MLP, jet: Jet, needed: tuple[Order, ...], orders: tuple[Ord
     last = len(network.weights) - 1
     for layer, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
         wanted = needed if layer < last else orders
-        jet = activate(network.activation, linear(weight, bias, jet), wanted)
+        units = functools.partial(activate, network.activation, wanted=wanted)
+        # Of a layer only its inputs are kept for the gradient: what it computes from them unit by
+        # unit takes less time to do again than to store and to read.
+        jet = jax.checkpoint(units)(linear(weight, bias, jet))
     return jet
 
 

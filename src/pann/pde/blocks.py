@@ -57,12 +57,10 @@ class Block(eqx.Module):
         self, channels: Float[Array, "orders points fields"], parameters: Mapping[str, Array]
     ) -> tuple[Float[Array, "points residuals"], Float[Array, "orders fields points residuals"]]:
         """The residual, and its derivative by each channel."""
-        function = lambda channels: self.residual(channels, parameters)
-        residual = function(channels)
+        residual, slope = jax.linearize(lambda c: self.residual(c, parameters), channels)
 
         def along(order: int, field: int) -> Array:
-            tangent = jnp.zeros_like(channels).at[order, :, field].set(1.0)
-            return jax.jvp(function, (channels,), (tangent,))[1]
+            return slope(jnp.zeros_like(channels).at[order, :, field].set(1.0))
 
         each = [
             [along(order, field) for field in range(self.num_fields)]
@@ -122,7 +120,8 @@ class Placed:
 
 def make_block(placed: Placed, problem: Problem, basis: Basis, precision: str) -> Block:
     """Tables and arrays for one set of rows; every point counts 1 / sqrt(points)."""
-    cast = lambda array: jnp.asarray(np.asarray(array, precision))
+    # For `jnp.asarray` every new shape would be a program to compile.
+    cast = lambda array: jax.device_put(np.asarray(array, precision))
     count, minus = len(placed.points), placed.minus
     of_upper, of_lower = placed.pair_factors
     reference = problem.domain.to_reference
@@ -140,7 +139,7 @@ def make_block(placed: Placed, problem: Problem, basis: Basis, precision: str) -
         coordinates=cast(placed.points),
         tables=tuple(table(order) for order in placed.orders),
         target=cast(placed.target.reshape(count, -1)),
-        weights=jnp.full(count, placed.weight / np.sqrt(count), precision),
+        weights=cast(np.full(count, placed.weight / np.sqrt(count))),
         extra={name: cast(values) for name, values in placed.extra.items()},
         name=placed.name,
         orders=placed.orders,

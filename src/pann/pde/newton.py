@@ -55,14 +55,14 @@ def newton(
         return unpacked("unknowns", done.arrays, unknowns), NewtonOutcome(
             sums, done.notes["reason"]
         )
-    value = float(_sum_of_squares(blocks, unknowns, background))
+    value = float(_moved(blocks, unknowns, unknowns, np.zeros(()), background)[1])
     sums, reason = [value], "all steps done"
     for count in range(max_steps):
         step, size = _step(blocks, unknowns, background)
         share, moved = 1.0, unknowns
         for _ in range(MAX_HALVINGS):
-            moved = _moved(unknowns, step, share)
-            new = float(_sum_of_squares(blocks, moved, background))
+            moved, total = _moved(blocks, unknowns, step, np.asarray(share), background)
+            new = float(total)
             if new < value or new == 0:
                 break
             share /= 2
@@ -140,20 +140,21 @@ def _step(
 
 
 @eqx.filter_jit
-def _moved(unknowns: Unknowns, step: Unknowns, share: float) -> Unknowns:
-    return jax.tree.map(lambda u, s: u - share * s, unknowns, step)
-
-
-@eqx.filter_jit
-def _sum_of_squares(
-    blocks: tuple[Block, ...], unknowns: Unknowns, background: tuple[Array, ...] | None
-) -> Float[Array, ""]:
-    total = jnp.zeros((), unknowns.b.dtype)
+def _moved(
+    blocks: tuple[Block, ...],
+    unknowns: Unknowns,
+    step: Unknowns,
+    share: Float[np.ndarray | Array, ""],
+    background: tuple[Array, ...] | None,
+) -> tuple[Unknowns, Float[Array, ""]]:
+    """The unknowns after a share of the step, and the sum of squares there."""
+    moved = jax.tree.map(lambda u, s: u - (share * s).astype(u.dtype), unknowns, step)
+    total = jnp.zeros((), moved.b.dtype)
     for number, block in enumerate(blocks):
         own = None if background is None else background[number]
-        channels = channels_of(block, unknowns.b, own)
-        total = total + jnp.sum(block.residual(channels, unknowns.parameters) ** 2)
-    return total
+        channels = channels_of(block, moved.b, own)
+        total = total + jnp.sum(block.residual(channels, moved.parameters) ** 2)
+    return moved, total
 
 
 def start(
@@ -161,6 +162,6 @@ def start(
 ) -> Unknowns:
     """Zero b, and the first guesses of the parameters."""
     return Unknowns(
-        jnp.zeros((num_terms, num_fields), precision),
-        {name: jnp.asarray(value, precision) for name, value in parameters.items()},
+        jax.device_put(np.zeros((num_terms, num_fields), precision)),
+        {name: jax.device_put(np.asarray(value, precision)) for name, value in parameters.items()},
     )

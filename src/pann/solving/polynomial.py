@@ -1,6 +1,6 @@
 """The polynomial half by itself: as a model, and carried from one basis to another."""
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 
 from pann.basis import Basis
@@ -19,10 +19,10 @@ def carried(before: Solution, basis: Basis, unknowns: Unknowns) -> Unknowns:
         if tuple(index) in place:
             b[place[tuple(index)]] = old[k]
     parameters = {
-        name: jnp.asarray(before.parameters.get(name, value), b.dtype)
+        name: jax.device_put(np.asarray(before.parameters.get(name, value), b.dtype))
         for name, value in unknowns.parameters.items()
     }
-    return Unknowns(jnp.asarray(b), parameters)
+    return Unknowns(jax.device_put(b), parameters)
 
 
 def polynomial_model(domain: Box, basis: Basis, unknowns: Unknowns, precision: str) -> PANN:
@@ -30,11 +30,11 @@ def polynomial_model(domain: Box, basis: Basis, unknowns: Unknowns, precision: s
     num_terms, num_fields = unknowns.b.shape
     parameters = Parameters(
         network=None,
-        a=jnp.zeros((0, num_fields), precision),
+        a=jax.device_put(np.zeros((0, num_fields), precision)),
         b=unknowns.b,
         bias=None,
-        keep_a=jnp.ones(0, bool),
-        keep_b=jnp.ones(num_terms, bool),
-        overlap=jnp.zeros_like(unknowns.b),
+        keep_a=jax.device_put(np.ones(0, bool)),
+        keep_b=jax.device_put(np.ones(num_terms, bool)),
+        overlap=jax.device_put(np.zeros_like(unknowns.b)),
     )
     return PANN(domain, basis, parameters, precision, None if num_fields == 1 else num_fields)

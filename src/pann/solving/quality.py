@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from pann.basis import Basis
+from pann.domain import Box
 from pann.model import PANN, Parameters
 from pann.pde.ansatz import Ansatz, in_terms_of_u
 from pann.pde.blocks import Block
@@ -38,7 +39,7 @@ def indicator(
     Data may be noisy, and tell nothing of how well the equation is solved.
     """
     blocks = [fresh, *(block for block in conditions if not block.name.startswith("data"))]
-    own = backgrounds(tuple(blocks), model.parameters, model.domain)
+    own = _backgrounds(tuple(blocks), model.parameters, model.domain)
     values = evaluate_solution(model, ansatz, np.asarray(fresh.coordinates))
     sizes = np.sqrt(np.mean(values**2, axis=0))
     residuals = [
@@ -62,29 +63,43 @@ def relative_residual(
     as for a linear solution of Laplace's equation, only rounding would be left to compare with.
     `sizes` are the root mean squares of the fields.
     """
-    channels = channels_of(block, unknowns.b.astype(block.x.dtype), background)
-    block, channels = in_terms_of_u(block, channels)
-    parameters = {name: value.astype(block.x.dtype) for name, value in unknowns.parameters.items()}
-    residual, slopes, zero = _linearized(block, channels, parameters)
     scales = [np.prod((2 / model.domain.widths) ** np.asarray(order)) for order in block.orders]
-    floor = jnp.asarray(np.outer(scales, sizes))[:, None, :]
-    terms = jnp.einsum("opf,ofpr->ofpr", jnp.maximum(jnp.abs(channels), floor), slopes)
+    each = _squares_and_sizes(block, unknowns, background, np.outer(scales, sizes))
     pieces = piece_numbers(model.basis, np.asarray(block.coordinates))
-    squares = np.bincount(pieces, np.sum(np.asarray(residual) ** 2, axis=1))
-    totals = np.bincount(
-        pieces,
-        np.sum(np.asarray(terms) ** 2, axis=(0, 1, 3)) + np.sum(np.asarray(zero) ** 2, axis=1),
-    )
+    squares, totals = (np.bincount(pieces, np.asarray(of_points)) for of_points in each)
     return float(np.sqrt(np.max(squares / np.where(totals > 0, totals, 1.0))))
 
 
 @eqx.filter_jit
-def _linearized(
-    block: Block, channels: Float[Array, "orders points fields"], parameters: dict[str, Array]
-) -> tuple[Array, Array, Array]:
-    """The residual, its derivative by each channel, and what is left of it without the fields."""
-    zero = block.residual(jnp.zeros_like(channels), parameters)
-    return *block.linearize(channels, parameters), zero
+def _backgrounds(
+    blocks: tuple[Block, ...], parameters: Parameters, domain: Box
+) -> tuple[Float[Array, "orders points fields"], ...] | tuple[None, ...]:
+    if parameters.network is None:
+        return (None,) * len(blocks)
+    return backgrounds(blocks, parameters, domain)
+
+
+@eqx.filter_jit
+def _squares_and_sizes(
+    block: Block,
+    unknowns: Unknowns,
+    background: Array | None,
+    floor: Float[np.ndarray | Array, "orders fields"],
+) -> tuple[Float[Array, " points"], Float[Array, " points"]]:
+    """The squared residual at each point, and the squares of the terms that it is made of.
+
+    A term is a channel, or the floor, times the residual's derivative by it; what is left of the
+    residual without the fields is one, too.
+    """
+    unknowns = jax.tree.map(lambda array: array.astype(block.x.dtype), unknowns)
+    channels = channels_of(block, unknowns.b, background)
+    block, channels = in_terms_of_u(block, channels)
+    zero = block.residual(jnp.zeros_like(channels), unknowns.parameters)
+    residual, slopes = block.linearize(channels, unknowns.parameters)
+    sizes = jnp.maximum(jnp.abs(channels), floor[:, None, :])
+    terms = jnp.einsum("opf,ofpr->ofpr", sizes, slopes)
+    totals = jnp.sum(terms**2, axis=(0, 1, 3)) + jnp.sum(zero**2, axis=1)
+    return jnp.sum(residual**2, axis=1), totals
 
 
 def relative_errors(
