@@ -122,7 +122,8 @@ class Placed:
 
 def make_block(placed: Placed, problem: Problem, basis: Basis, precision: str) -> Block:
     """Tables and arrays for one set of rows; every point counts 1 / sqrt(points)."""
-    cast = lambda array: jnp.asarray(np.asarray(array, precision))
+    # Only moved: jnp.asarray would compile a program for each shape.
+    cast = lambda array: jax.device_put(np.asarray(array, precision))
     count, minus = len(placed.points), placed.minus
     of_upper, of_lower = placed.pair_factors
     reference = problem.domain.to_reference
@@ -140,7 +141,7 @@ def make_block(placed: Placed, problem: Problem, basis: Basis, precision: str) -
         coordinates=cast(placed.points),
         tables=tuple(table(order) for order in placed.orders),
         target=cast(placed.target.reshape(count, -1)),
-        weights=jnp.full(count, placed.weight / np.sqrt(count), precision),
+        weights=cast(np.full(count, placed.weight / np.sqrt(count))),
         extra={name: cast(values) for name, values in placed.extra.items()},
         name=placed.name,
         orders=placed.orders,

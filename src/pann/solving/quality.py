@@ -62,29 +62,33 @@ def relative_residual(
     as for a linear solution of Laplace's equation, only rounding would be left to compare with.
     `sizes` are the root mean squares of the fields.
     """
-    channels = channels_of(block, unknowns.b.astype(block.x.dtype), background)
-    block, channels = in_terms_of_u(block, channels)
-    parameters = {name: value.astype(block.x.dtype) for name, value in unknowns.parameters.items()}
-    residual, slopes, zero = _linearized(block, channels, parameters)
-    scales = [np.prod((2 / model.domain.widths) ** np.asarray(order)) for order in block.orders]
-    floor = jnp.asarray(np.outer(scales, sizes))[:, None, :]
-    terms = jnp.einsum("opf,ofpr->ofpr", jnp.maximum(jnp.abs(channels), floor), slopes)
+    found = _squares(block, unknowns, background, sizes, tuple(model.domain.widths.tolist()))
     pieces = piece_numbers(model.basis, np.asarray(block.coordinates))
-    squares = np.bincount(pieces, np.sum(np.asarray(residual) ** 2, axis=1))
-    totals = np.bincount(
-        pieces,
-        np.sum(np.asarray(terms) ** 2, axis=(0, 1, 3)) + np.sum(np.asarray(zero) ** 2, axis=1),
-    )
+    squares, totals = (np.bincount(pieces, np.asarray(each)) for each in found)
     return float(np.sqrt(np.max(squares / np.where(totals > 0, totals, 1.0))))
 
 
 @eqx.filter_jit
-def _linearized(
-    block: Block, channels: Float[Array, "orders points fields"], parameters: dict[str, Array]
-) -> tuple[Array, Array, Array]:
-    """The residual, its derivative by each channel, and what is left of it without the fields."""
+def _squares(
+    block: Block,
+    unknowns: Unknowns,
+    background: Array | None,
+    sizes: Float[np.ndarray, " fields"],
+    widths: tuple[float, ...],
+) -> tuple[Float[Array, " points"], Float[Array, " points"]]:
+    """The square of the residual at each point, and of all terms that it consists of."""
+    channels = channels_of(block, unknowns.b.astype(block.x.dtype), background)
+    block, channels = in_terms_of_u(block, channels)
+    parameters = {name: value.astype(block.x.dtype) for name, value in unknowns.parameters.items()}
+    residual, slopes = block.linearize(channels, parameters)
     zero = block.residual(jnp.zeros_like(channels), parameters)
-    return *block.linearize(channels, parameters), zero
+    scales = [np.prod((2 / np.asarray(widths)) ** np.asarray(order)) for order in block.orders]
+    floor = (np.asarray(scales)[:, None] * sizes)[:, None, :]
+    terms = jnp.einsum("opf,ofpr->ofpr", jnp.maximum(jnp.abs(channels), floor), slopes)
+    return (
+        jnp.sum(residual**2, axis=1),
+        jnp.sum(terms**2, axis=(0, 1, 3)) + jnp.sum(zero**2, axis=1),
+    )
 
 
 def relative_errors(

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -297,6 +296,6 @@ def _relative(
         channels.append(channel)
     empty = make_basis(model.domain, 0).subset([])
     block = make_block(placed, problem, empty, "float64")
-    unknowns = Unknowns(jnp.zeros((0, len(problem.fields))), {})
+    unknowns = Unknowns(jax.device_put(np.zeros((0, len(problem.fields)))), {})
     whole = dataclasses.replace(model, basis=empty)
-    return relative_residual(block, unknowns, whole, jnp.asarray(np.stack(channels)), size)
+    return relative_residual(block, unknowns, whole, jax.device_put(np.stack(channels)), size)

@@ -5,12 +5,13 @@ Newton's own error, which the next step makes up for.
 """
 
 import dataclasses
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from pann.pde.windows.gmres import gmres
 from pann.pde.windows.preconditioners import Factors, apply, factorize
@@ -25,38 +26,64 @@ INNER_TOLERANCE, INNER_ITERATIONS = 1e-3, 40
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """The coefficients of v, how many steps led to them, and whether they solve the equations."""
+    """The coefficients of v, how many steps led to them, and whether they solve the equations.
 
-    unknowns: Float[Array, "..."]
+    `residual` is that at random points and times, relative to the size of the equation's terms.
+    """
+
+    unknowns: Float[np.ndarray, "..."]
     steps: int
     converged: bool
-    reason: str
+    residual: float
+
+
+class Steps(NamedTuple):
+    """Where Newton's method is: the sizes are those of the last two steps, relative to u."""
+
+    unknowns: Float[Array, "..."]
+    count: Int[Array, ""]
+    size: Float[Array, ""]
+    last: Float[Array, ""]
+
+    @property
+    def converged(self) -> Bool[Array, ""]:
+        stalled = (self.size <= STALLED) & (self.size > 0.1 * self.last)
+        return (self.size <= CONVERGED) | stalled
+
+    @property
+    def failed(self) -> Bool[Array, ""]:
+        diverging = (self.count > 2) & (self.size > 10 * self.last)
+        return ~jnp.isfinite(self.size) | diverging
 
 
 def newton(system: System, window: Window, solver: str) -> Outcome:
     """Steps from the state at the window's start until they are at round-off."""
-    unknowns = jax.device_put(np.zeros(system.shape))
-    factors = _factors(system, window, unknowns, solver)
-    last = np.inf
-    for count in range(1, MAX_STEPS + 1):
-        if solver == "dense" and count > 1:
-            factors = _factors(system, window, unknowns, solver)
-        unknowns, relative = _step(system, window, unknowns, factors, solver)
-        size = float(relative)
-        if not np.isfinite(size) or (count > 2 and size > 10 * last):
-            return Outcome(unknowns, count, False, "Newton's method diverges")
-        if size <= CONVERGED or (size <= STALLED and size > 0.1 * last):
-            return Outcome(unknowns, count, True, "converged")
-        last = size
-    return Outcome(unknowns, MAX_STEPS, False, f"no convergence in {MAX_STEPS} steps")
+    unknowns, steps, converged, residual = _solved(system, window, solver)
+    return Outcome(np.asarray(unknowns), int(steps), bool(converged), float(residual))
 
 
 @eqx.filter_jit
-def _factors(system: System, window: Window, unknowns: Float[Array, "..."], solver: str) -> Factors:
-    return factorize(system, window, unknowns, solver)
+def _solved(system: System, window: Window, solver: str) -> tuple[Array, ...]:
+    """An outcome's arrays: one program for all steps, since each takes seconds to compile."""
+    start = jnp.zeros(system.shape)
+    frozen = None if solver == "dense" else factorize(system, window, start, solver)
+
+    def unfinished(steps: Steps) -> Bool[Array, ""]:
+        under_way = ~(steps.failed | steps.converged)
+        return (steps.count == 0) | (under_way & (steps.count < MAX_STEPS))
+
+    def further(steps: Steps) -> Steps:
+        factors = factorize(system, window, steps.unknowns, solver) if frozen is None else frozen
+        unknowns, size = _step(system, window, steps.unknowns, factors, solver)
+        return Steps(unknowns, steps.count + 1, size, last=steps.size)
+
+    none = Steps(start, jnp.zeros((), int), jnp.array(jnp.inf), jnp.array(jnp.inf))
+    reached = jax.lax.while_loop(unfinished, further, none)
+    converged = reached.converged & ~reached.failed
+    residual = fresh_residual(system, window, reached.unknowns)
+    return reached.unknowns, reached.count, converged, residual
 
 
-@eqx.filter_jit
 def _step(
     system: System, window: Window, unknowns: Float[Array, "..."], factors: Factors, solver: str
 ) -> tuple[Float[Array, "..."], Float[Array, ""]]:
@@ -74,7 +101,6 @@ def _step(
     return moved, size
 
 
-@eqx.filter_jit
 def fresh_residual(
     system: System, window: Window, unknowns: Float[Array, "..."]
 ) -> Float[Array, ""]:
