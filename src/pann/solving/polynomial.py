@@ -1,5 +1,6 @@
 """The polynomial half by itself: as a model, and carried from one basis to another."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -28,13 +29,14 @@ def carried(before: Solution, basis: Basis, unknowns: Unknowns) -> Unknowns:
 def polynomial_model(domain: Box, basis: Basis, unknowns: Unknowns, precision: str) -> PANN:
     """A model without a network."""
     num_terms, num_fields = unknowns.b.shape
+    # Arrays of NumPy are only moved: JAX would compile a program to fill one of every size.
     parameters = Parameters(
         network=None,
-        a=jnp.zeros((0, num_fields), precision),
+        a=jax.device_put(np.zeros((0, num_fields), precision)),
         b=unknowns.b,
         bias=None,
-        keep_a=jnp.ones(0, bool),
-        keep_b=jnp.ones(num_terms, bool),
-        overlap=jnp.zeros_like(unknowns.b),
+        keep_a=jax.device_put(np.ones(0, bool)),
+        keep_b=jax.device_put(np.ones(num_terms, bool)),
+        overlap=jax.device_put(np.zeros((num_terms, num_fields), unknowns.b.dtype)),
     )
     return PANN(domain, basis, parameters, precision, None if num_fields == 1 else num_fields)

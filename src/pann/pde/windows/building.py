@@ -17,7 +17,6 @@ from pann.pde.windows.space_axis import SpaceAxis
 from pann.pde.windows.system import Channel, Grid, Rows, RowValues, System, Window
 from pann.pde.windows.time_axis import decouple, node_tables, radau_nodes, time_table
 
-
 # Only moves an array of NumPy: jnp.asarray would compile a program for each shape.
 on_device = jax.device_put
 
@@ -170,7 +169,9 @@ def make_window(
         )
         for number in range(len(axes))
     )
-    return Window(on_device(np.asarray(begin)), on_device(np.asarray(length)), on_device(start), values)
+    return Window(
+        on_device(np.asarray(begin)), on_device(np.asarray(length)), on_device(start), values
+    )
 
 
 def row_values(
