@@ -122,27 +122,30 @@ class Placed:
 
 def make_block(placed: Placed, problem: Problem, basis: Basis, precision: str) -> Block:
     """Tables and arrays for one set of rows; every point counts 1 / sqrt(points)."""
-    # Only moved: jnp.asarray would compile a program for each shape.
-    cast = lambda array: jax.device_put(np.asarray(array, precision))
+    cast = lambda array: np.asarray(array, precision)
     count, minus = len(placed.points), placed.minus
     of_upper, of_lower = placed.pair_factors
     reference = problem.domain.to_reference
 
-    def table(order: Order) -> Array:
+    def table(order: Order) -> np.ndarray:
         values = basis.table(placed.points, order)
         if minus is not None:
             values = of_upper * values - of_lower * basis.table(minus, order)
         return cast(values)
 
+    arrays = {
+        "x": cast(reference(placed.points)),
+        "x_minus": None if minus is None else cast(reference(minus)),
+        "factors": None if minus is None else cast(np.concatenate([of_upper, of_lower], axis=1)),
+        "coordinates": cast(placed.points),
+        "tables": tuple(table(order) for order in placed.orders),
+        "target": cast(placed.target.reshape(count, -1)),
+        "weights": cast(np.full(count, placed.weight / np.sqrt(count))),
+        "extra": {name: cast(values) for name, values in placed.extra.items()},
+    }
+    # Moved all at once: jnp.asarray would compile a program for each shape, too.
     return Block(
-        x=cast(reference(placed.points)),
-        x_minus=None if minus is None else cast(reference(minus)),
-        factors=None if minus is None else cast(np.concatenate([of_upper, of_lower], axis=1)),
-        coordinates=cast(placed.points),
-        tables=tuple(table(order) for order in placed.orders),
-        target=cast(placed.target.reshape(count, -1)),
-        weights=cast(np.full(count, placed.weight / np.sqrt(count))),
-        extra={name: cast(values) for name, values in placed.extra.items()},
+        **jax.device_put(arrays),
         name=placed.name,
         orders=placed.orders,
         operator=placed.operator,
