@@ -5,7 +5,7 @@ space-time domain. Seconds include compilation.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from benchmarks.harness import Row
 from pann import problems, solve, solve_in_windows
@@ -26,8 +26,14 @@ CASES: dict[str, tuple[Callable[[], Problem], Callable[[Problem], Solution]]] = 
 }
 
 
-def rows() -> Iterator[Row]:
+KEYS = ("problem",)
+
+
+def rows(only: Collection[str] = ()) -> Iterator[Row]:
+    """All rows, or those of the problems named."""
     for name, (make, solver) in CASES.items():
+        if only and name not in only:
+            continue
         problem = make()
         assert problem.exact is not None
         # The reference is not part of the work.
