@@ -58,10 +58,13 @@ def newton(
         return unpacked("unknowns", done.arrays, unknowns), NewtonOutcome(
             sums, done.notes["reason"]
         )
-    value = float(_sum_of_squares(blocks, unknowns, background))
-    sums, reason = [value], "all steps done"
+    sums: list[float] = []
+    reason = "all steps done"
     for count in range(max_steps):
         full = _full_step(blocks, unknowns, background)
+        if not sums:
+            sums.append(float(full.before))
+        value = sums[-1]
         share, moved, new = 1.0, full.moved, float(full.value)
         for _ in range(MAX_HALVINGS - 1):
             if new < value or new == 0:
@@ -72,13 +75,13 @@ def newton(
         if not (new < value or new == 0):
             reason = "converged: no step lowers the residual any more"
             break
-        unknowns, previous, value = moved, value, new
-        sums.append(value)
-        report(count + 1, value)
+        unknowns = moved
+        sums.append(new)
+        report(count + 1, new)
         if float(full.size) <= tolerance:
             reason = "converged: the step is at round-off"
             break
-        no_longer_falls = previous - value <= 1e-3 * previous or bool(full.is_last)
+        no_longer_falls = value - new <= 1e-3 * value or bool(full.is_last)
         if no_longer_falls and share == 1.0:
             reason = "converged: the residual no longer falls"
             break
@@ -146,7 +149,7 @@ def least_squares(
 
 
 class FullStep(NamedTuple):
-    """A step, the unknowns after it and its correction, and the sum of squares there.
+    """A step, the unknowns after it and its correction, and the sums of squares before and there.
 
     `size` is the correction's, relative to the unknowns, or the step's where that did not lower the
     sum; `is_last` if it is small and lowers the sum by next to nothing.
@@ -154,6 +157,7 @@ class FullStep(NamedTuple):
 
     step: Unknowns
     moved: Unknowns
+    before: Float[Array, ""]
     value: Float[Array, ""]
     size: Float[Array, ""]
     is_last: Bool[Array, ""]
@@ -176,6 +180,7 @@ def _full_step(
     return FullStep(
         step=step,
         moved=jax.tree.map(lambda a, b: jnp.where(is_better, a, b), twice, once),
+        before=jnp.sum(residual**2),
         value=jnp.where(is_better, second, first),
         size=jnp.where(is_better, small, _size(step, once)),
         is_last=(small <= SMALL) & (first - second <= 1e-3 * first),

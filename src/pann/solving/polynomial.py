@@ -30,13 +30,13 @@ def polynomial_model(domain: Box, basis: Basis, unknowns: Unknowns, precision: s
     """A model without a network."""
     num_terms, num_fields = unknowns.b.shape
     # Arrays of NumPy are only moved: JAX would compile a program to fill one of every size.
-    parameters = Parameters(
-        network=None,
-        a=jax.device_put(np.zeros((0, num_fields), precision)),
-        b=unknowns.b,
-        bias=None,
-        keep_a=jax.device_put(np.ones(0, bool)),
-        keep_b=jax.device_put(np.ones(num_terms, bool)),
-        overlap=jax.device_put(np.zeros((num_terms, num_fields), unknowns.b.dtype)),
+    filled = jax.device_put(
+        {
+            "a": np.zeros((0, num_fields), precision),
+            "keep_a": np.ones(0, bool),
+            "keep_b": np.ones(num_terms, bool),
+            "overlap": np.zeros((num_terms, num_fields), unknowns.b.dtype),
+        }
     )
+    parameters = Parameters(network=None, b=unknowns.b, bias=None, **filled)
     return PANN(domain, basis, parameters, precision, None if num_fields == 1 else num_fields)

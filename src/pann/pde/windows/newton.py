@@ -22,6 +22,8 @@ MAX_STEPS = 20
 CONVERGED, STALLED = 1e-11, 1e-8
 # GMRES lowers the residual to this share, in at most so many iterations.
 INNER_TOLERANCE, INNER_ITERATIONS = 1e-3, 40
+# If it leaves more than this share, no number of steps allowed for leads to round-off.
+INNER_FAILED = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,12 +40,16 @@ class Outcome:
 
 
 class Steps(NamedTuple):
-    """Where Newton's method is: the sizes are those of the last two steps, relative to u."""
+    """Where Newton's method is: the sizes are those of the last two steps, relative to u.
+
+    `left` is the share of the linearized residual that GMRES left at the last step.
+    """
 
     unknowns: Float[Array, "..."]
     count: Int[Array, ""]
     size: Float[Array, ""]
     last: Float[Array, ""]
+    left: Float[Array, ""]
 
     @property
     def converged(self) -> Bool[Array, ""]:
@@ -53,7 +59,7 @@ class Steps(NamedTuple):
     @property
     def failed(self) -> Bool[Array, ""]:
         diverging = (self.count > 2) & (self.size > 10 * self.last)
-        return ~jnp.isfinite(self.size) | diverging
+        return ~jnp.isfinite(self.size) | diverging | (self.left > INNER_FAILED)
 
 
 def newton(system: System, window: Window, solver: str) -> Outcome:
@@ -74,10 +80,10 @@ def _solved(system: System, window: Window, solver: str) -> tuple[Array, ...]:
 
     def further(steps: Steps) -> Steps:
         factors = factorize(system, window, steps.unknowns, solver) if frozen is None else frozen
-        unknowns, size = _step(system, window, steps.unknowns, factors, solver)
-        return Steps(unknowns, steps.count + 1, size, last=steps.size)
+        unknowns, size, left = _step(system, window, steps.unknowns, factors, solver)
+        return Steps(unknowns, steps.count + 1, size, steps.size, left)
 
-    none = Steps(start, jnp.zeros((), int), jnp.array(jnp.inf), jnp.array(jnp.inf))
+    none = Steps(start, jnp.zeros((), int), *(jnp.array(each) for each in (jnp.inf, jnp.inf, 0.0)))
     reached = jax.lax.while_loop(unfinished, further, none)
     converged = reached.converged & ~reached.failed
     residual = fresh_residual(system, window, reached.unknowns)
@@ -86,19 +92,19 @@ def _solved(system: System, window: Window, solver: str) -> tuple[Array, ...]:
 
 def _step(
     system: System, window: Window, unknowns: Float[Array, "..."], factors: Factors, solver: str
-) -> tuple[Float[Array, "..."], Float[Array, ""]]:
-    """The unknowns after a step, and its size relative to u."""
+) -> tuple[Float[Array, "..."], Float[Array, ""], Float[Array, ""]]:
+    """The unknowns after a step, its size relative to u, and the share that GMRES left."""
     residual, along = jax.linearize(lambda unknowns: system.residual(window, unknowns), unknowns)
     inverse = lambda right: apply(system, factors, right, solver)
     if solver == "dense":
-        step = inverse(residual)
+        step, left = inverse(residual), jnp.zeros(())
     else:
-        step, _ = gmres(
+        step, left = gmres(
             along, inverse, residual, tolerance=INNER_TOLERANCE, iterations=INNER_ITERATIONS
         )
     moved = unknowns - step
     size = jnp.linalg.norm(step) / jnp.linalg.norm(system.whole(window, moved))
-    return moved, size
+    return moved, size, left
 
 
 def fresh_residual(
