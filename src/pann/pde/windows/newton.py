@@ -22,8 +22,10 @@ MAX_STEPS = 20
 CONVERGED, STALLED = 1e-11, 1e-8
 # GMRES lowers the residual to this share, in at most so many iterations.
 INNER_TOLERANCE, INNER_ITERATIONS = 1e-3, 40
-# If it leaves more than this share, no number of steps allowed for leads to round-off.
-INNER_FAILED = 0.5
+# If it leaves more than this share, two windows of half the length take less work.
+INNER_FAILED = 0.1
+# So many steps, and still so large ones: half the window takes less work, too.
+MANY_STEPS, STILL_LARGE = 6, 0.2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +61,9 @@ class Steps(NamedTuple):
     @property
     def failed(self) -> Bool[Array, ""]:
         diverging = (self.count > 2) & (self.size > 10 * self.last)
-        return ~jnp.isfinite(self.size) | diverging | (self.left > INNER_FAILED)
+        straying = (self.count >= MANY_STEPS) & (self.size > STILL_LARGE)
+        unsolved = self.left > INNER_FAILED
+        return ~jnp.isfinite(self.size) | diverging | straying | unsolved
 
 
 def newton(system: System, window: Window, solver: str) -> Outcome:
