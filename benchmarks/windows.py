@@ -23,6 +23,10 @@ CASES: dict[str, tuple[Callable[[], Problem], Callable[[Problem], Solution]]] = 
         problems.grey_scott,
         lambda problem: solve_in_windows(problem, modes=32, degree=9, tolerance=1e-6),
     ),
+    "grey_scott, modes=64": (
+        problems.grey_scott,
+        lambda problem: solve_in_windows(problem, modes=64, tolerance=1e-7),
+    ),
 }
 
 

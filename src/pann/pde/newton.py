@@ -54,10 +54,8 @@ def newton(
     """
     done = checkpoint.done()
     if done is not None:
-        sums = done.arrays["sums"].tolist()
-        return unpacked("unknowns", done.arrays, unknowns), NewtonOutcome(
-            sums, done.notes["reason"]
-        )
+        outcome = NewtonOutcome(done.arrays["sums"].tolist(), done.notes["reason"])
+        return unpacked("unknowns", done.arrays, unknowns), outcome
     sums: list[float] = []
     reason = "all steps done"
     for count in range(max_steps):

@@ -119,7 +119,8 @@ def relative_residual(
     as for a linear solution of Laplace's equation, only rounding would be left to compare with.
     `sizes` are the root mean squares of the fields.
     """
-    found = _squares(block, unknowns, background, sizes, tuple(model.domain.widths.tolist()))
+    widths = tuple(model.domain.widths.tolist())
+    found = _squares(block, unknowns, background, jax.device_put(sizes), widths)
     pieces = piece_numbers(model.basis, np.asarray(block.coordinates))
     squares, totals = (np.bincount(pieces, np.asarray(each)) for each in found)
     return float(np.sqrt(np.max(squares / np.where(totals > 0, totals, 1.0))))

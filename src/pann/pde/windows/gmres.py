@@ -20,7 +20,7 @@ Operator = Callable[[Float[Array, "..."]], Float[Array, "..."]]
 class Search(NamedTuple):
     """The solution so far, what it leaves, and the directions that led to it."""
 
-    count: Int[Array, ""]
+    number: Int[Array, ""]
     x: Float[Array, " size"]
     left: Float[Array, " size"]
     directions: Float[Array, "iterations size"]
@@ -44,7 +44,7 @@ def gmres(
     start = Search(jnp.zeros((), int), jnp.zeros_like(first), unit, none, none, jnp.ones(()))
 
     def unfinished(search: Search) -> Bool[Array, ""]:
-        return (search.count < iterations) & (search.share > tolerance)
+        return (search.number < iterations) & (search.share > tolerance)
 
     def further(search: Search) -> Search:
         direction = search.left
@@ -58,11 +58,11 @@ def gmres(
         step = image @ search.left
         left = search.left - step * image
         return Search(
-            count=search.count + 1,
+            number=search.number + 1,
             x=search.x + step * direction,
             left=left,
-            directions=search.directions.at[search.count].set(direction),
-            images=search.images.at[search.count].set(image),
+            directions=search.directions.at[search.number].set(direction),
+            images=search.images.at[search.number].set(image),
             share=jnp.linalg.norm(left),
         )
 

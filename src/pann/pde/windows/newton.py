@@ -48,7 +48,7 @@ class Steps(NamedTuple):
     """
 
     unknowns: Float[Array, "..."]
-    count: Int[Array, ""]
+    number: Int[Array, ""]
     size: Float[Array, ""]
     last: Float[Array, ""]
     left: Float[Array, ""]
@@ -60,8 +60,8 @@ class Steps(NamedTuple):
 
     @property
     def failed(self) -> Bool[Array, ""]:
-        diverging = (self.count > 2) & (self.size > 10 * self.last)
-        straying = (self.count >= MANY_STEPS) & (self.size > STILL_LARGE)
+        diverging = (self.number > 2) & (self.size > 10 * self.last)
+        straying = (self.number >= MANY_STEPS) & (self.size > STILL_LARGE)
         unsolved = self.left > INNER_FAILED
         return ~jnp.isfinite(self.size) | diverging | straying | unsolved
 
@@ -80,18 +80,18 @@ def _solved(system: System, window: Window, solver: str) -> tuple[Array, ...]:
 
     def unfinished(steps: Steps) -> Bool[Array, ""]:
         under_way = ~(steps.failed | steps.converged)
-        return (steps.count == 0) | (under_way & (steps.count < MAX_STEPS))
+        return (steps.number == 0) | (under_way & (steps.number < MAX_STEPS))
 
     def further(steps: Steps) -> Steps:
         factors = factorize(system, window, steps.unknowns, solver) if frozen is None else frozen
         unknowns, size, left = _step(system, window, steps.unknowns, factors, solver)
-        return Steps(unknowns, steps.count + 1, size, steps.size, left)
+        return Steps(unknowns, steps.number + 1, size, steps.size, left)
 
     none = Steps(start, jnp.zeros((), int), *(jnp.array(each) for each in (jnp.inf, jnp.inf, 0.0)))
     reached = jax.lax.while_loop(unfinished, further, none)
     converged = reached.converged & ~reached.failed
     residual = fresh_residual(system, window, reached.unknowns)
-    return reached.unknowns, reached.count, converged, residual
+    return reached.unknowns, reached.number, converged, residual
 
 
 def _step(
