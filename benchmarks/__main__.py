@@ -31,6 +31,7 @@ NAMES = {
     "classical": "Poisson, Allen-Cahn and KdV against dedicated spectral solvers",
     "kills": "processes killed at random moments and resumed: is the model the same?",
     "report": "the page of the whole paper: bytes, seconds to write and to open",
+    "device": "steps on a GPU beside the floors of its arithmetic and memory",
     "derivatives": "gradient step of losses with derivatives: Taylor mode against nested",
 }
 QUICK = ("construction", "reproduction", "step_cost", "gradient_or_newton")
