@@ -251,7 +251,8 @@ def test_a_resolution_is_one_program_and_the_rest_few():
         programs.append(len(compiled))
     # The second has the first's programs for all but the equations of its windows.
     assert programs[1] == 1
-    assert programs[0] <= 12
+    # Nor is it many: the residual and the state run once, operation by operation, to be checked.
+    assert programs[0] <= 16
 
 
 def test_short_kdv_agrees_with_the_reference():
