@@ -57,10 +57,12 @@ class Block(eqx.Module):
         self, channels: Float[Array, "orders points fields"], parameters: Mapping[str, Array]
     ) -> tuple[Float[Array, "points residuals"], Float[Array, "orders fields points residuals"]]:
         """The residual, and its derivative by each channel."""
-        residual, slope = jax.linearize(lambda c: self.residual(c, parameters), channels)
+        function = lambda channels: self.residual(channels, parameters)
+        residual = function(channels)
 
         def along(order: int, field: int) -> Array:
-            return slope(jnp.zeros_like(channels).at[order, :, field].set(1.0))
+            tangent = jnp.zeros_like(channels).at[order, :, field].set(1.0)
+            return jax.jvp(function, (channels,), (tangent,))[1]
 
         each = [
             [along(order, field) for field in range(self.num_fields)]
@@ -120,27 +122,30 @@ class Placed:
 
 def make_block(placed: Placed, problem: Problem, basis: Basis, precision: str) -> Block:
     """Tables and arrays for one set of rows; every point counts 1 / sqrt(points)."""
-    # For `jnp.asarray` every new shape would be a program to compile.
-    cast = lambda array: jax.device_put(np.asarray(array, precision))
+    cast = lambda array: np.asarray(array, precision)
     count, minus = len(placed.points), placed.minus
     of_upper, of_lower = placed.pair_factors
     reference = problem.domain.to_reference
 
-    def table(order: Order) -> Array:
+    def table(order: Order) -> np.ndarray:
         values = basis.table(placed.points, order)
         if minus is not None:
             values = of_upper * values - of_lower * basis.table(minus, order)
         return cast(values)
 
+    arrays = {
+        "x": cast(reference(placed.points)),
+        "x_minus": None if minus is None else cast(reference(minus)),
+        "factors": None if minus is None else cast(np.concatenate([of_upper, of_lower], axis=1)),
+        "coordinates": cast(placed.points),
+        "tables": tuple(table(order) for order in placed.orders),
+        "target": cast(placed.target.reshape(count, -1)),
+        "weights": cast(np.full(count, placed.weight / np.sqrt(count))),
+        "extra": {name: cast(values) for name, values in placed.extra.items()},
+    }
+    # Moved all at once: jnp.asarray would compile a program for each shape, too.
     return Block(
-        x=cast(reference(placed.points)),
-        x_minus=None if minus is None else cast(reference(minus)),
-        factors=None if minus is None else cast(np.concatenate([of_upper, of_lower], axis=1)),
-        coordinates=cast(placed.points),
-        tables=tuple(table(order) for order in placed.orders),
-        target=cast(placed.target.reshape(count, -1)),
-        weights=cast(np.full(count, placed.weight / np.sqrt(count))),
-        extra={name: cast(values) for name, values in placed.extra.items()},
+        **jax.device_put(arrays),
         name=placed.name,
         orders=placed.orders,
         operator=placed.operator,

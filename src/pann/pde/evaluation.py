@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from pann.compiling import compiled
 from pann.domain import Box
 from pann.model import PANN, Parameters, Parts
 from pann.network.jets import lower_set
@@ -88,7 +88,7 @@ def evaluate_derivative(
     return v[order] if ansatz is None else ansatz.combine(points, order, v)
 
 
-@eqx.filter_jit
+@compiled
 def _channels(
     parameters: Parameters, x: Array, orders: tuple[Order, ...], domain: Box
 ) -> Float[Array, "orders points fields"]:

@@ -1,6 +1,7 @@
 """The polynomial half by itself: as a model, and carried from one basis to another."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from pann.basis import Basis
@@ -19,22 +20,23 @@ def carried(before: Solution, basis: Basis, unknowns: Unknowns) -> Unknowns:
         if tuple(index) in place:
             b[place[tuple(index)]] = old[k]
     parameters = {
-        name: jax.device_put(np.asarray(before.parameters.get(name, value), b.dtype))
+        name: jnp.asarray(before.parameters.get(name, value), b.dtype)
         for name, value in unknowns.parameters.items()
     }
-    return Unknowns(jax.device_put(b), parameters)
+    return Unknowns(jnp.asarray(b), parameters)
 
 
 def polynomial_model(domain: Box, basis: Basis, unknowns: Unknowns, precision: str) -> PANN:
     """A model without a network."""
     num_terms, num_fields = unknowns.b.shape
-    parameters = Parameters(
-        network=None,
-        a=jax.device_put(np.zeros((0, num_fields), precision)),
-        b=unknowns.b,
-        bias=None,
-        keep_a=jax.device_put(np.ones(0, bool)),
-        keep_b=jax.device_put(np.ones(num_terms, bool)),
-        overlap=jax.device_put(np.zeros_like(unknowns.b)),
+    # Arrays of NumPy are only moved: JAX would compile a program to fill one of every size.
+    filled = jax.device_put(
+        {
+            "a": np.zeros((0, num_fields), precision),
+            "keep_a": np.ones(0, bool),
+            "keep_b": np.ones(num_terms, bool),
+            "overlap": np.zeros((num_terms, num_fields), unknowns.b.dtype),
+        }
     )
+    parameters = Parameters(network=None, b=unknowns.b, bias=None, **filled)
     return PANN(domain, basis, parameters, precision, None if num_fields == 1 else num_fields)
