@@ -19,6 +19,11 @@ class TimeIsUp(Exception):
 
 
 def work(job: dict) -> dict:
+    if JAX:
+        import jax
+
+        # DeepXDE leaves this to the user: without it, float64 is silently float32.
+        jax.config.update("jax_enable_x64", job["precision"] == "float64")
     dde.config.set_default_float(job["precision"])
     dde.config.set_default_autodiff(job["mode"])
     return _steps(job) if job["work"] == "steps" else _train(job)
