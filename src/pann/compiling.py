@@ -4,8 +4,17 @@ XLA would compile and time kernels of its own for every single-precision matrix 
 which takes five seconds each, and cuBLAS's are as fast: those are taken at once.
 """
 
-import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 import equinox as eqx
 
-compiled = functools.partial(eqx.filter_jit, compiler_options={"xla_gpu_enable_triton_gemm": False})
+OPTIONS = {"xla_gpu_enable_triton_gemm": False}
+
+Arguments = ParamSpec("Arguments")
+Returned = TypeVar("Returned")
+
+
+def compiled(function: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
+    # Equinox hands jax.jit's options on, but its types do not know of them.
+    return eqx.filter_jit(function, compiler_options=OPTIONS)  # type: ignore
