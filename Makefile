@@ -4,10 +4,10 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test format bench clean
+.PHONY: help demo test format bench bench-peers clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
 
 demo: $(INSTALLED)  ## install into .venv if need be, and run a short demonstration
 	$(BIN)/pann demo
@@ -25,8 +25,11 @@ format: $(INSTALLED)  ## format the code and apply the safe lint fixes
 bench: $(INSTALLED)  ## run the benchmarks
 	$(BIN)/python -m benchmarks
 
-clean:  ## remove .venv, caches and build products
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache build dist
+bench-peers: $(INSTALLED)  ## set up other libraries in .peers, and run the same work beside them
+	$(BIN)/python -m benchmarks peers.steps peers.accuracy peers.regression
+
+clean:  ## remove .venv, .peers, caches and build products
+	rm -rf .venv .peers .mypy_cache .pytest_cache .ruff_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp is newer than pyproject.toml exactly when nothing needs to be installed.

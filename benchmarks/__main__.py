@@ -33,6 +33,11 @@ NAMES = {
     "classical": "Poisson, Allen-Cahn and KdV against dedicated spectral solvers",
     "kills": "processes killed at random moments and resumed: is the model the same?",
     "report": "the page of the whole paper: bytes, seconds to write and to open",
+    "shell_time": "pann solve from the shell: import, tracing, compiling, work",
+    "peers.steps": "Adam step on an equation, beside DeepXDE, PINA and jinns",
+    "peers.accuracy": "Allen-Cahn beside DeepXDE, PINA and jinns: error in a time, time to 1e-6",
+    "peers.regression": "non-smooth regression beside LightGBM, RBF interpolation and neighbors",
+    "device": "steps on a GPU beside the floors of its arithmetic and memory",
     "derivatives": "gradient step of losses with derivatives: Taylor mode against nested",
 }
 QUICK = ("construction", "reproduction", "step_cost", "gradient_or_newton")
@@ -43,12 +48,25 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results"))
     parser.add_argument("--all", action="store_true", help="the long ones too (better on a GPU)")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="ROW",
+        help="run single rows by their names, and keep the others; may be given several times",
+    )
     arguments = parser.parse_args()
     for name in arguments.names or (NAMES if arguments.all else QUICK):
         if name not in NAMES:
             parser.error(f"there is no benchmark '{name}'; choose from {', '.join(NAMES)}")
-        rows = importlib.import_module(f"benchmarks.{name}").rows()
-        harness.run(name, NAMES[name], rows, arguments.out)
+        module = importlib.import_module(f"benchmarks.{name}")
+        if not arguments.only:
+            harness.run(name, NAMES[name], module.rows(), arguments.out)
+        elif not hasattr(module, "KEYS"):
+            parser.error(f"'{name}' runs as a whole; leave out --only")
+        else:
+            rows = module.rows(arguments.only)
+            harness.run(name, NAMES[name], rows, arguments.out, module.KEYS)
 
 
 if __name__ == "__main__":

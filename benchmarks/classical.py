@@ -9,7 +9,7 @@ machine. `pann.solve` also measures its residual at fresh points, which the othe
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import jax
@@ -36,8 +36,14 @@ class Solver(NamedTuple):
     error: Callable[[object], float]
 
 
-def rows() -> Iterator[Row]:
+KEYS = ("problem", "asked")
+
+
+def rows(only: Collection[str] = ()) -> Iterator[Row]:
+    """All rows, or those of the problems named."""
     for name, asked, own, classical in _cases():
+        if only and name not in only:
+            continue
         first, second = (_measure(solver, asked) for solver in (own, classical))
         yield {
             "problem": name,

@@ -7,7 +7,7 @@ the better half; it should not be above 1.05 unless both are below 1e-11.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import jax.numpy as jnp
 import numpy as np
@@ -50,8 +50,14 @@ CASES: dict[str, Callable[[], Problem]] = problems.PROBLEMS | {
 }
 
 
-def rows() -> Iterator[Row]:
+KEYS = ("problem",)
+
+
+def rows(only: Collection[str] = ()) -> Iterator[Row]:
+    """All rows, or those of the problems named."""
     for name, make in CASES.items():
+        if only and name not in only:
+            continue
         problem, degree = make(), DEGREES.get(name, DEGREE)
         network = {"width": WIDTH, "iterations": ITERATIONS, "windows": 0}
         begin = time.perf_counter()

@@ -4,7 +4,7 @@ import csv
 import json
 import pathlib
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import jax
 from rich.console import Console
@@ -25,16 +25,21 @@ def machine() -> dict[str, str]:
     }
 
 
-def run(name: str, title: str, rows: Iterable[Row], out: pathlib.Path) -> list[Row]:
-    """Collect the rows, write `out/name.csv` after each and `out/name.json` beside it."""
+def run(
+    name: str, title: str, rows: Iterable[Row], out: pathlib.Path, keys: Sequence[str] = ()
+) -> list[Row]:
+    """Collect the rows, write `out/name.csv` after each and `out/name.json` beside it.
+
+    With `keys`, columns that name a row, the rows already there stay but for those run anew.
+    """
     console = Console()
     console.rule(title)
     out.mkdir(parents=True, exist_ok=True)
     about = {"command": f"python -m benchmarks {name}", "title": title, **machine()}
     (out / f"{name}.json").write_text(json.dumps(about, indent=2) + "\n")
-    collected: list[Row] = []
+    collected = _read(out / f"{name}.csv") if keys else []
     for row in rows:
-        collected.append(row)
+        _put(collected, row, keys)
         console.print(
             "  ".join(f"{key}={_text(value)}" for key, value in row.items()),
             highlight=False,
@@ -43,6 +48,23 @@ def run(name: str, title: str, rows: Iterable[Row], out: pathlib.Path) -> list[R
         _write(out / f"{name}.csv", collected)
     console.print(_table(collected))
     return collected
+
+
+def _read(path: pathlib.Path) -> list[Row]:
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return [dict(row) for row in csv.DictReader(file)]
+
+
+def _put(collected: list[Row], row: Row, keys: Sequence[str]) -> None:
+    """In place of the row with the same keys, or at the end."""
+    named = lambda row: [_text(row[key]) for key in keys]
+    for number, old in enumerate(collected if keys else ()):
+        if named(old) == named(row):
+            collected[number] = row
+            return
+    collected.append(row)
 
 
 def _write(path: pathlib.Path, rows: list[Row]) -> None:

@@ -5,7 +5,7 @@ space-time domain. Seconds include compilation.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from benchmarks.harness import Row
 from pann import problems, solve, solve_in_windows
@@ -23,11 +23,21 @@ CASES: dict[str, tuple[Callable[[], Problem], Callable[[Problem], Solution]]] = 
         problems.grey_scott,
         lambda problem: solve_in_windows(problem, modes=32, degree=9, tolerance=1e-6),
     ),
+    "grey_scott, modes=64": (
+        problems.grey_scott,
+        lambda problem: solve_in_windows(problem, modes=64, tolerance=1e-7),
+    ),
 }
 
 
-def rows() -> Iterator[Row]:
+KEYS = ("problem",)
+
+
+def rows(only: Collection[str] = ()) -> Iterator[Row]:
+    """All rows, or those of the problems named."""
     for name, (make, solver) in CASES.items():
+        if only and name not in only:
+            continue
         problem = make()
         assert problem.exact is not None
         # The reference is not part of the work.

@@ -18,6 +18,7 @@ SOURCE = pathlib.Path(__file__).parent.parent / "src"
 # The way the data goes. A module imports from its own layer and from those before it.
 LAYERS = (
     "domain",
+    "compiling",
     "array_cache",
     "disks",
     "points",

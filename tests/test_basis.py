@@ -169,8 +169,8 @@ def test_peak_memory_is_the_result_and_little_more():
 
 def test_a_table_beyond_memory_is_refused(monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda: 10_000)
-    with pytest.raises(MemoryError, match=r"1,000 points and 66 terms needs .* lower the degree"):
-        make_basis(BOX, 10).table(np.zeros((1000, 2)))
+    with pytest.raises(MemoryError, match=r"40,000 points and 66 terms needs .* lower the degree"):
+        make_basis(BOX, 10).table(np.zeros((40_000, 2)))
 
 
 def test_available_memory_is_plausible_or_unknown():

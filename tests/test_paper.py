@@ -11,6 +11,7 @@ import pann
 from pann import kept
 from pann.cli import app
 from pann.paper import equations, published, regressions, spectra
+from pann.paper.cells import Measured
 from pann.paper.comparison import FORMATS, Table, compare
 from pann.paper.degrees import degree_of
 from pann.paper.experiments import EXPERIMENTS, MODES, SIZES, experiment_named
@@ -166,6 +167,14 @@ def fake(configuration: dict, scratch: pathlib.Path) -> RunResult:
     if configuration["mode"] == "default":
         return RunResult({"errors": {"u": [0.01]}})
     return RunResult({"errors": {"u": [0.788, 0.788 * 2]}})
+
+
+def test_an_interrupted_run_took_all_its_seconds() -> None:
+    record = {"seconds": 6.0, "figures": {"solve_seconds": 440.0}}
+    assert Measured(record, [0.1]).seconds == 440.0
+    assert Measured(record | {"figures": {}}, [0.1]).seconds == 6.0
+    # Of rows that ran as one, each has its share.
+    assert Measured(record | {"together": 2}, [0.1]).seconds == 6.0
 
 
 def test_figures_stand_beside_those_of_the_same_cell(tmp_path: pathlib.Path) -> None:

@@ -14,8 +14,9 @@ from pann.basis import make_basis
 from pann.domain import Box
 from pann.pde import Data, Dirichlet, Initial, Neumann, Periodic, Problem, Robin
 from pann.pde.blocks import make_block
+from pann.pde.conditions import values_at
 from pann.pde.fields import Field
-from pann.pde.newton import newton, residual_and_jacobian, start
+from pann.pde.newton import least_squares, newton, residual_and_jacobian, start
 from pann.pde.placing import OnFaces, face_points, place_conditions, place_inside
 from pann.points import from_array
 
@@ -204,6 +205,36 @@ def test_a_linear_problem_takes_one_step_and_a_refinement():
     test = pann.points.uniform(SQUARE, 100, seed=3).coordinates
     expected = test[:, 0] ** 3 * test[:, 1] - test[:, 1] ** 2
     np.testing.assert_allclose(basis.table(test) @ unknowns.b[:, 0], expected, atol=1e-11)
+
+
+@pytest.mark.parametrize("dependent", [False, True])
+def test_least_squares_and_its_correction_agree_with_an_orthogonal_basis(dependent):
+    matrix = RNG.standard_normal((40, 6)) * 10.0 ** np.arange(6)
+    if dependent:
+        matrix = np.column_stack([matrix, matrix[:, 2]])
+    right = RNG.standard_normal(40)
+    found, factor = least_squares(jnp.asarray(matrix), jnp.asarray(right))
+    expected = matrix @ np.linalg.lstsq(matrix, right)[0]
+    np.testing.assert_allclose(matrix @ found, expected, atol=1e-12)
+    # From a solution that is wrong, the correction leads to the same one.
+    wrong = found + 1e-3 / 10.0 ** np.minimum(np.arange(matrix.shape[1]), 5)
+    better = wrong + factor.corrected(jnp.asarray((right - matrix @ wrong) @ matrix))
+    np.testing.assert_allclose(matrix @ better, expected, atol=1e-12)
+
+
+def test_functions_see_few_numbers_of_points():
+    seen = set()
+
+    def value(x, y):
+        seen.add(len(x))
+        return x - 2 * y
+
+    for count in (1, 3, 50, 1_000, 1_025, 2_000):
+        points = RNG.uniform(0, 1, (count, 2))
+        np.testing.assert_array_equal(
+            values_at(value, SQUARE, points), points[:, 0] - 2 * points[:, 1]
+        )
+    assert len(seen) == 2
 
 
 # ---- Solutions ----
@@ -510,3 +541,11 @@ def test_a_condition_that_is_missed_shows_in_the_indicator():
     )
     # A constant satisfies the equation, and nothing else.
     assert pann.solve(problem, degree=0, width=0).residual > 0.1
+
+
+def test_a_second_solution_of_the_same_shape_compiles_nothing():
+    problem = pann.problems.poisson()
+    pann.solve(problem, degree=6, width=0)
+    with count_compilations() as compiled:
+        pann.solve(problem, degree=6, width=0, seed=1)
+    assert compiled == []

@@ -116,7 +116,7 @@ def run(*arguments: object) -> Result:
 
 
 def of_error(error: float | None, mean: float = 0.4, deviation: float | None = 0.1) -> Cell:
-    record = {"identity": "0" * 16, "seconds": 1.0}
+    record = {"identity": "0" * 16, "seconds": 1.0, "figures": {}}
     published = {"mean": mean, "deviation": deviation}
     return Cell({}, "error", published, Measured(record, [error]), None)
 

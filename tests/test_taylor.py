@@ -22,14 +22,8 @@ from pann.network import (
     activation_named,
 )
 from pann.network.activation_derivatives import derivatives
-from pann.network.taylor import (
-    check_orders,
-    feature_derivatives,
-    lower_set,
-    partitions,
-    smoothness,
-    splits,
-)
+from pann.network.jets import lower_set, partitions, splits
+from pann.network.taylor import check_orders, feature_derivatives, smoothness
 
 CIRCLES = ("circles", "circles and waves")
 

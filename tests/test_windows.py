@@ -241,6 +241,20 @@ def test_a_second_window_compiles_nothing():
     assert compiled == []
 
 
+def test_a_resolution_is_one_program_and_the_rest_few():
+    """Each takes seconds to compile on a GPU: no operation of the set-up is one by itself."""
+    nonlinear = problem_of(RING, lambda u: u.t + u * u.x - 0.3 * u.xx, lambda x, t: jnp.cos(x))
+    programs = []
+    for modes in ({"modes": 30}, {"modes": 31}):
+        with count_compilations() as compiled:
+            solve_in_windows(nonlinear, windows=2, degree=6, **modes)
+        programs.append(len(compiled))
+    # The second has the first's programs for all but the equations of its windows.
+    assert programs[1] == 1
+    # Nor is it many: the residual and the state run once, operation by operation, to be checked.
+    assert programs[0] <= 16
+
+
 def test_short_kdv_agrees_with_the_reference():
     evolution = dataclasses.replace(
         EVOLUTION, name="short_kdv", times=np.linspace(0, 0.1, 21), largest_step=2.5e-4
@@ -280,6 +294,18 @@ def test_coefficients_frozen_in_time_precondition_conditions_too(name):
     )
     b = np.asarray(dense.model.parameters.b)
     np.testing.assert_allclose(np.asarray(frozen.model.parameters.b), b, atol=1e-10)
+
+
+def test_gmres_says_what_it_leaves():
+    with jax.enable_x64(True):
+        # A cyclic shift: no residual falls before all of its powers are there.
+        matrix = jnp.asarray(np.roll(np.eye(8), 1, axis=0) + 2 * np.diag(np.arange(8) % 2))
+        right = jnp.asarray(RNG.standard_normal(8))
+        found, left = gmres(lambda v: matrix @ v, lambda v: v, right, tolerance=0.0, iterations=3)
+        krylov = np.stack([np.linalg.matrix_power(matrix, k) @ right for k in (1, 2, 3)], axis=1)
+        best = right - krylov @ np.linalg.lstsq(krylov, right)[0]
+        np.testing.assert_allclose(left, np.linalg.norm(best) / np.linalg.norm(right), rtol=1e-10)
+        np.testing.assert_allclose(right - matrix @ found, best, atol=1e-10)
 
 
 def test_gmres_solves_what_is_not_symmetric():

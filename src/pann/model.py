@@ -16,6 +16,7 @@ import numpy.typing as npt
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from pann.basis import Basis
+from pann.compiling import compiled
 from pann.domain import Box
 from pann.network import Network, RandomFourierFeatures
 from pann.points import from_array
@@ -243,7 +244,7 @@ class PANN:
         return f"PANN({axes}: {network}; {self.num_terms} polynomial terms; {self.precision})"
 
 
-@eqx.filter_jit
+@compiled
 def _halves(
     parameters: Parameters, x: Float[Array, "points d"], table: Float[Array, "points terms"]
 ) -> tuple[Float[Array, "points outputs"], Float[Array, "points outputs"]]:

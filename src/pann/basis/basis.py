@@ -127,6 +127,8 @@ class Basis:
             "lower the degree, use index_set='hyperbolic_cross', or give fewer points",
         )
         out = np.empty((len(points), len(self)))
+        if not len(self):
+            return out
         for rows in self._row_blocks(len(points)):
             self._fill(points[rows], orders, out[rows])
         return out

@@ -7,6 +7,7 @@ of degree^2 in accuracy with every order; this loses next to nothing.
 
 import abc
 import dataclasses
+import functools
 import math
 from typing import final
 
@@ -82,13 +83,20 @@ class Legendre(Family):
         self, num_nodes: int
     ) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"]]:
         check_nodes(num_nodes)
-        nodes, _ = scipy.special.roots_legendre(num_nodes)
-        # Christoffel numbers of P_n / norm: scipy's own weights lose digits as nodes get many.
-        weights = 1 / np.sum((self.table(nodes, num_nodes) / self.norms(num_nodes)) ** 2, axis=1)
-        return nodes, weights / weights.sum()
+        nodes, weights = _gauss_legendre(num_nodes)
+        return nodes.copy(), weights.copy()
 
     def name(self, index: int, axis_name: str) -> str:
         return f"P{index}({axis_name})" if index else ""
+
+
+@functools.lru_cache(maxsize=64)
+def _gauss_legendre(num_nodes: int) -> tuple[Float[np.ndarray, " nodes"], ...]:
+    nodes, _ = scipy.special.roots_legendre(num_nodes)
+    # Christoffel numbers of P_n / norm: scipy's own weights lose digits as nodes get many.
+    orthonormal = Legendre().table(nodes, num_nodes) / Legendre().norms(num_nodes)
+    weights = 1 / np.sum(orthonormal**2, axis=1)
+    return nodes, weights / weights.sum()
 
 
 @final

@@ -16,10 +16,8 @@ take 17 arrays instead of 9, and lose digits.
 """
 
 import functools
-import itertools
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol, runtime_checkable
 
 import jax
@@ -36,12 +34,10 @@ from pann.network.embeddings import (
     PeriodicEmbedding,
     RandomFourierFeatures,
 )
+from pann.network.jets import Jet, Order, activate, compose, linear, lower_set, multiply, value_of
 from pann.network.mlp import MLP
 from pann.network.modified_mlp import ModifiedMLP, Network
 
-Order = tuple[int, ...]
-# A derivative that is absent is zero; one that is the same at all points has a single row.
-Jet = dict[Order, Float[Array, "_ _"]]
 PointFunction = Callable[[Float[Array, " d"]], Float[Array, " width"]]
 
 
@@ -72,7 +68,10 @@ def _layers(network: MLP, jet: Jet, needed: tuple[Order, ...], orders: tuple[Ord
     last = len(network.weights) - 1
     for layer, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
         wanted = needed if layer < last else orders
-        jet = _activate(network.activation, _linear(weight, bias, jet), wanted)
+        units = functools.partial(activate, network.activation, wanted=wanted)
+        # Of a layer only its inputs are kept for the gradient: what it computes from them unit by
+        # unit takes less time to do again than to store and to read.
+        jet = jax.checkpoint(units)(linear(weight, bias, jet))
     return jet
 
 
@@ -82,19 +81,19 @@ def _gated_layers(
     def units(
         weight: Float[Array, "outputs inputs"], bias: Float[Array, " outputs"], z: Jet
     ) -> Jet:
-        return _activate(network.activation, _linear(weight, bias, z), needed)
+        return activate(network.activation, linear(weight, bias, z), needed)
 
     encoders = zip(network.encoder_weights, network.encoder_biases, strict=True)
     u, v = (units(weight, bias, inputs) for weight, bias in encoders)
     step = {order: v[order] - u[order] for order in needed}
     hidden = units(network.weights[0], network.biases[0], inputs)
     for weight, bias in zip(network.weights[1:-1], network.biases[1:-1], strict=True):
-        product = _multiply(units(weight, bias, hidden), step, needed)
+        product = multiply(units(weight, bias, hidden), step, needed)
         hidden = {order: u[order] + product[order] for order in needed}
     if network.kept is not None:
         u, step = ({order: z[:, network.kept] for order, z in jet.items()} for jet in (u, step))
     gate = units(network.weights[-1], network.biases[-1], hidden)
-    product = _multiply(gate, step, orders)
+    product = multiply(gate, step, orders)
     return {order: u[order] + product[order] for order in orders}
 
 
@@ -135,120 +134,8 @@ def _limits(network: Network) -> Iterator[tuple[str, int | None, str]]:
         yield "the rectified embedding", smoothness(ReLU()), "Periodic(rectified=False)"
 
 
-# ---- Multi-indices ----
-
-
-def lower_set(orders: Iterable[Order]) -> tuple[Order, ...]:
-    """All multi-indices at or below one of the orders: what must be propagated to get them."""
-    below = (itertools.product(*(range(n + 1) for n in order)) for order in orders)
-    return tuple(sorted(set(itertools.chain(*below)), key=lambda order: (sum(order), order)))
-
-
-@functools.cache
-def partitions(order: Order) -> tuple[tuple[int, tuple[Order, ...]], ...]:
-    """The terms of Faa di Bruno's formula: (3, ((1,), (2,))) stands for 3 f''(z) z_xx z_x."""
-    single = tuple(axis for axis, count in enumerate(order) for _ in range(count))
-    counts = Counter(
-        tuple(sorted(tuple(block.count(axis) for axis in range(len(order))) for block in blocks))
-        for blocks in _set_partitions(single)
-    )
-    return tuple((count, blocks) for blocks, count in counts.items())
-
-
-def _set_partitions(items: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], ...]]:
-    if not items:
-        yield ()
-        return
-    first = items[:1]
-    for rest in _set_partitions(items[1:]):
-        yield (first, *rest)
-        for k, block in enumerate(rest):
-            yield (*rest[:k], first + block, *rest[k + 1 :])
-
-
-@functools.cache
-def splits(order: Order) -> tuple[tuple[int, Order, Order], ...]:
-    """The terms of Leibniz' rule: (2, (1,), (1,)) stands for 2 f_x g_x."""
-    return tuple(
-        (
-            math.prod(map(math.comb, order, part)),
-            part,
-            tuple(n - k for n, k in zip(order, part, strict=True)),
-        )
-        for part in lower_set([order])
-    )
-
-
 def _unit(axis: int, num_inputs: int) -> Order:
     return tuple(int(k == axis) for k in range(num_inputs))
-
-
-# ---- Jets ----
-
-
-def _activate(activation: Activation, jet: Jet, wanted: tuple[Order, ...]) -> Jet:
-    highest = max(map(sum, wanted))
-    return _compose(derivatives(activation, _value(jet), highest), jet, wanted)
-
-
-def _value(jet: Jet) -> Float[Array, "points width"]:
-    return next(array for order, array in jet.items() if not any(order))
-
-
-def _compose(f: list[Float[Array, "points width"]], z: Jet, wanted: tuple[Order, ...]) -> Jet:
-    """Faa di Bruno's formula for f(z), from the derivatives of f at z and those of z."""
-    jet: Jet = {}
-    for order in wanted:
-        if not any(order):
-            jet[order] = f[0]
-            continue
-        products = defaultdict(list)
-        for count, blocks in partitions(order):
-            if all(block in z for block in blocks):
-                product = math.prod((z[block] for block in blocks[1:]), start=z[blocks[0]])
-                products[len(blocks)].append(product if count == 1 else count * product)
-        if products:
-            terms = [f[m] * functools.reduce(jnp.add, same) for m, same in products.items()]
-            jet[order] = functools.reduce(jnp.add, terms)
-    return jet
-
-
-def _multiply(f: Jet, g: Jet, wanted: tuple[Order, ...]) -> Jet:
-    """Leibniz' rule for f g, unit by unit."""
-    jet: Jet = {}
-    for order in wanted:
-        terms = [
-            f[part] * g[rest] if count == 1 else count * (f[part] * g[rest])
-            for count, part, rest in splits(order)
-            if part in f and rest in g
-        ]
-        if terms:
-            jet[order] = functools.reduce(jnp.add, terms)
-    return jet
-
-
-def _linear(
-    weight: Float[Array, "outputs inputs"], bias: Float[Array, " outputs"] | float, jet: Jet
-) -> Jet:
-    """weight @ z + bias, the bias on the value alone."""
-    if jax.default_backend() == "cpu":
-        # A single product is no faster here, and collecting its rows takes time.
-        mapped = {order: array @ weight.T for order, array in jet.items()}
-    else:
-        mapped = _stacked(weight, jet)
-    return {order: array if any(order) else array + bias for order, array in mapped.items()}
-
-
-def _stacked(weight: Float[Array, "outputs inputs"], jet: Jet) -> Jet:
-    """weight @ z: one matrix product for all derivatives with the same number of rows."""
-    groups = defaultdict(list)
-    for order, array in jet.items():
-        groups[array.shape[0]].append(order)
-    mapped: Jet = {}
-    for rows, orders in groups.items():
-        product = jnp.concatenate([jet[order] for order in orders]) @ weight.T
-        mapped |= zip(orders, jax.lax.split(product, [rows] * len(orders)), strict=True)
-    return mapped
 
 
 def _identity(x: Float[Array, "points d"], needed: tuple[Order, ...]) -> Jet:
@@ -283,7 +170,7 @@ def _embed(
                 * (array[:, embedding.axes] - (0 if any(order) else embedding.centers))
                 for order, array in jet.items()
             }
-            return _activate(embedding.activation, units, pure)
+            return activate(embedding.activation, units, pure)
         case PeriodicEmbedding():
             return _periodic(embedding, x, jet, pure)
         case CircleEmbedding():
@@ -293,13 +180,13 @@ def _embed(
 
 
 def _random(embedding: RandomFourierFeatures, jet: Jet, wanted: tuple[Order, ...]) -> Jet:
-    return _waves(_linear(jax.lax.stop_gradient(embedding.frequencies), 0.0, jet), wanted)
+    return _waves(linear(jax.lax.stop_gradient(embedding.frequencies), 0.0, jet), wanted)
 
 
 def _waves(phase: Jet, wanted: tuple[Order, ...]) -> Jet:
     """cos and sin of the phase, side by side."""
-    sine = derivatives(Sin(), _value(phase), max(map(sum, wanted)) + 1)
-    pair = (_compose(sine[1:], phase, wanted), _compose(sine[:-1], phase, wanted))
+    sine = derivatives(Sin(), value_of(phase), max(map(sum, wanted)) + 1)
+    pair = (compose(sine[1:], phase, wanted), compose(sine[:-1], phase, wanted))
     return {order: jnp.concatenate([wave[order] for wave in pair], axis=1) for order in wanted}
 
 
@@ -319,7 +206,7 @@ def _periodic(
         units = units if any(order) else units + embedding.biases
         embedded[order] = units.reshape(len(x), -1)
     if embedding.rectified:
-        embedded = _activate(ReLU(), embedded, pure)
+        embedded = activate(ReLU(), embedded, pure)
     inputs = {order: jnp.broadcast_to(array, x.shape) for order, array in jet.items()}
     return {
         order: jnp.concatenate([inputs.get(order, jnp.zeros_like(x)), array], axis=1)
@@ -330,7 +217,7 @@ def _periodic(
 def _circles(embedding: CircleEmbedding, jet: Jet, pure: tuple[Order, ...]) -> Jet:
     axes, others = np.asarray(embedding.axes), np.asarray(embedding.others, int)
     waves = _waves({order: jnp.pi * array[:, axes] for order, array in jet.items()}, pure)
-    rows = len(_value(waves))
+    rows = len(value_of(waves))
     embedded: Jet = {}
     for order, wave in waves.items():
         kept = jet[order][:, others] if order in jet else jnp.zeros((1, len(others)), wave.dtype)

@@ -84,7 +84,11 @@ class Measured:
 
     @property
     def seconds(self) -> float:
-        return self.record["seconds"]
+        """Of the whole run: a record knows those since it was last interrupted."""
+        last = self.record["seconds"]
+        if "together" in self.record:
+            return last
+        return max(last, self.record["figures"].get("solve_seconds", 0.0))
 
     @property
     def _finite(self) -> list[float | int]:

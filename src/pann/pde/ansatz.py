@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 from numpy.polynomial import Polynomial
 
 from pann.basis import Basis
-from pann.network.taylor import lower_set
+from pann.network.jets import lower_set
 from pann.pde.blocks import Block, Get, Operator, Placed
 from pann.pde.fields import Order
 

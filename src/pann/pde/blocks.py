@@ -52,7 +52,7 @@ class Block(eqx.Module):
     def num_points(self) -> int:
         return self.x.shape[0]
 
-    def total(self, function: Callable[["Block"], Float[Array, ""]]) -> Float[Array, ""]:
+    def total(self, function: Callable[["Block"], Float[Array, "*any"]]) -> Float[Array, "*any"]:
         """function(block): a block in chunks sums it over them."""
         return function(self)
 
@@ -148,26 +148,30 @@ def make_block(placed: Placed, problem: Problem, basis: Basis | None, precision:
 
     Without a basis there are no tables: `tabulated` makes them where they are needed.
     """
-    cast = lambda array: jnp.asarray(np.asarray(array, precision))
+    cast = lambda array: np.asarray(array, precision)
     count, minus = len(placed.points), placed.minus
     of_upper, of_lower = placed.pair_factors
     reference = problem.domain.to_reference
 
-    def table(basis: Basis, order: Order) -> Array:
+    def table(basis: Basis, order: Order) -> np.ndarray:
         values = basis.table(placed.points, order)
         if minus is not None:
             values = of_upper * values - of_lower * basis.table(minus, order)
         return cast(values)
 
+    arrays = {
+        "x": cast(reference(placed.points)),
+        "x_minus": None if minus is None else cast(reference(minus)),
+        "factors": None if minus is None else cast(np.concatenate([of_upper, of_lower], axis=1)),
+        "coordinates": cast(placed.points),
+        "tables": () if basis is None else tuple(table(basis, order) for order in placed.orders),
+        "target": cast(placed.target.reshape(count, -1)),
+        "weights": cast(np.full(count, placed.weight / np.sqrt(count))),
+        "extra": {name: cast(values) for name, values in placed.extra.items()},
+    }
+    # Moved all at once: jnp.asarray would compile a program for each shape, too.
     return Block(
-        x=cast(reference(placed.points)),
-        x_minus=None if minus is None else cast(reference(minus)),
-        factors=None if minus is None else cast(np.concatenate([of_upper, of_lower], axis=1)),
-        coordinates=cast(placed.points),
-        tables=() if basis is None else tuple(table(basis, order) for order in placed.orders),
-        target=cast(placed.target.reshape(count, -1)),
-        weights=jnp.full(count, placed.weight / np.sqrt(count), precision),
-        extra={name: cast(values) for name, values in placed.extra.items()},
+        **jax.device_put(arrays),
         name=placed.name,
         orders=placed.orders,
         operator=placed.operator,

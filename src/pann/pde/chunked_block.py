@@ -38,7 +38,7 @@ class ChunkedBlock(eqx.Module):
     def x(self) -> Float[Array, "points d"]:
         return self.points.x.reshape(-1, self.points.x.shape[2])[: self.num_points]
 
-    def total(self, function: Callable[[Block], Float[Array, ""]]) -> Float[Array, ""]:
+    def total(self, function: Callable[[Block], Float[Array, "*any"]]) -> Float[Array, "*any"]:
         """The sum of function(chunk) over all chunks."""
         return chunks.total(lambda chunk, _: function(tabulated(chunk, self.basis)), self.points)
 

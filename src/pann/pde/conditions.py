@@ -11,6 +11,8 @@ from pann.domain import Box, Faces
 
 Values = Callable[..., Any] | float | int
 
+FEWEST_POINTS = 1_024
+
 
 @dataclasses.dataclass(frozen=True)
 class Dirichlet:
@@ -130,8 +132,15 @@ def values_at(value: Any, domain: Box, points: np.ndarray) -> np.ndarray:
 
 
 def values_anywhere(value: Any, domain: Box, points: np.ndarray) -> np.ndarray:
-    """A number, or a function of the coordinates, at points where it need not be defined."""
-    if callable(value):
-        with jax.enable_x64(True):
-            value = value(**{name: points[:, i] for i, name in enumerate(domain.names)})
-    return np.broadcast_to(np.asarray(value, float), (len(points),))
+    """A number, or a function of the coordinates, at points where it need not be defined.
+
+    Functions see one of few numbers of points, the last one repeated: JAX compiles each of their
+    operations for each of these numbers.
+    """
+    if not callable(value):
+        return np.broadcast_to(np.asarray(value, float), (len(points),))
+    count = max(FEWEST_POINTS, 1 << (len(points) - 1).bit_length())
+    padded = np.pad(points, ((0, count - len(points)), (0, 0)), mode="edge")
+    with jax.enable_x64(True):
+        value = value(**{name: padded[:, i] for i, name in enumerate(domain.names)})
+    return np.broadcast_to(np.asarray(value, float), (count,))[: len(points)]

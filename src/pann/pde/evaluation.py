@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from pann.compiling import compiled
 from pann.domain import Box
 from pann.model import PANN, Parameters, Parts
-from pann.network.taylor import feature_derivatives, lower_set
+from pann.network.jets import lower_set
+from pann.network.taylor import feature_derivatives
 from pann.pde.ansatz import Ansatz
 from pann.pde.fields import Order
 
@@ -87,7 +88,7 @@ def evaluate_derivative(
     return v[order] if ansatz is None else ansatz.combine(points, order, v)
 
 
-@eqx.filter_jit
+@compiled
 def _channels(
     parameters: Parameters, x: Array, orders: tuple[Order, ...], domain: Box
 ) -> Float[Array, "orders points fields"]:

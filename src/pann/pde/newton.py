@@ -1,19 +1,20 @@
 """Gauss-Newton on b, and on the unknown parameters of the equation: one step if all is linear.
 
 Each step solves the linearized collocation system by QR after scaling its columns to unit length,
-and is halved until the sum of squares falls. From the second step on the same solve refines what
-rounding left of the first.
+and is halved until the sum of squares falls. A full step is followed by a correction with the same
+factor R, from the residual that it leaves: what rounding left of it, if all is linear.
 """
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from pann.checkpoints import NOWHERE, Checkpoint, Saved, packed, unpacked
 from pann.pde.blocks import Block, Columns
@@ -22,6 +23,8 @@ from pann.pde.chunked_block import ChunkedBlock
 Blocks = tuple[Block | ChunkedBlock, ...]
 
 MAX_HALVINGS = 12
+# A correction of this size, relative to the unknowns, ends the work if it lowers the sum no more.
+SMALL = 1e-6
 
 
 class Unknowns(eqx.Module):
@@ -55,31 +58,33 @@ def newton(
     """
     done = checkpoint.done()
     if done is not None:
-        sums = done.arrays["sums"].tolist()
-        return unpacked("unknowns", done.arrays, unknowns), NewtonOutcome(
-            sums, done.notes["reason"]
-        )
-    value = float(_sum_of_squares(blocks, unknowns, background))
-    sums, reason = [value], "all steps done"
+        outcome = NewtonOutcome(done.arrays["sums"].tolist(), done.notes["reason"])
+        return unpacked("unknowns", done.arrays, unknowns), outcome
+    sums: list[float] = []
+    reason = "all steps done"
     for count in range(max_steps):
-        step, size = _step(blocks, unknowns, background)
-        share, moved = 1.0, unknowns
-        for _ in range(MAX_HALVINGS):
-            moved = _moved(unknowns, step, share)
-            new = float(_sum_of_squares(blocks, moved, background))
+        full = _full_step(blocks, unknowns, background)
+        if not sums:
+            sums.append(float(full.before))
+        value = sums[-1]
+        share, moved, new = 1.0, full.moved, float(full.value)
+        for _ in range(MAX_HALVINGS - 1):
             if new < value or new == 0:
                 break
             share /= 2
-        else:
+            moved = _moved(unknowns, full.step, share)
+            new = float(_sum_of_squares(blocks, moved, background))
+        if not (new < value or new == 0):
             reason = "converged: no step lowers the residual any more"
             break
-        unknowns, previous, value = moved, value, new
-        sums.append(value)
-        report(count + 1, value)
-        if float(size) <= tolerance:
+        unknowns = moved
+        sums.append(new)
+        report(count + 1, new)
+        if float(full.size) <= tolerance:
             reason = "converged: the step is at round-off"
             break
-        if previous - value <= 1e-3 * previous and share == 1.0:
+        no_longer_falls = value - new <= 1e-3 * value or bool(full.is_last)
+        if no_longer_falls and share == 1.0:
             reason = "converged: the residual no longer falls"
             break
     arrays = {"sums": np.asarray(sums)}
@@ -101,10 +106,9 @@ def residual_and_jacobian(
 
     Of a block in chunks there are few rows, with the same inner products of all columns.
     """
-    own = (None,) * len(blocks) if background is None else background
     found = [
-        block.columns(columns_by_b, (unknowns, channels))
-        for block, channels in zip(blocks, own, strict=True)
+        block.columns(columns_by_b, (unknowns, own))
+        for block, own in _with_background(blocks, background)
     ]
     residuals, jacobians = zip(*found, strict=True)
     return jnp.concatenate(residuals)[:, 0], jnp.concatenate(jacobians)
@@ -122,9 +126,23 @@ def columns_by_b(block: Block, given: tuple[Unknowns, Array | None]) -> Columns:
     return residual.reshape(-1, 1), jnp.concatenate(columns, axis=1)
 
 
+class Factor(NamedTuple):
+    """R of the columns divided by `scale`; those that depend on others are left out of it."""
+
+    r: Float[Array, "columns columns"]
+    scale: Float[Array, " columns"]
+    small: Bool[Array, " columns"]
+
+    def corrected(self, gradient: Float[Array, " columns"]) -> Float[Array, " columns"]:
+        """The least-squares solution by R^T R, as good as the residual is small (Bjorck, 1987)."""
+        scaled = jnp.where(self.small, 0.0, gradient / self.scale)
+        half = jax.scipy.linalg.solve_triangular(self.r, scaled, trans=1)
+        return jax.scipy.linalg.solve_triangular(self.r, half) / self.scale
+
+
 def least_squares(
     matrix: Float[Array, "rows columns"], right: Float[Array, " rows"]
-) -> Float[Array, " columns"]:
+) -> tuple[Float[Array, " columns"], Factor]:
     """By QR of the columns scaled to unit length; columns that depend on others get zero."""
     lengths = jnp.linalg.norm(matrix, axis=0)
     scale = jnp.where(lengths > 0, lengths, 1.0)
@@ -135,44 +153,114 @@ def least_squares(
     diagonal = jnp.abs(jnp.diagonal(r))
     small = diagonal <= 1e3 * jnp.finfo(matrix.dtype).eps
     r = jnp.where(small[:, None] | small[None, :], jnp.eye(count, dtype=r.dtype), r)
-    return jax.scipy.linalg.solve_triangular(r, jnp.where(small, 0.0, projected)) / scale
+    solution = jax.scipy.linalg.solve_triangular(r, jnp.where(small, 0.0, projected)) / scale
+    return solution, Factor(r, scale, small)
+
+
+class FullStep(NamedTuple):
+    """A step, the unknowns after it and its correction, and the sums of squares before and there.
+
+    `size` is the correction's, relative to the unknowns, or the step's where that did not lower the
+    sum; `is_last` if it is small and lowers the sum by next to nothing.
+    """
+
+    step: Unknowns
+    moved: Unknowns
+    before: Float[Array, ""]
+    value: Float[Array, ""]
+    size: Float[Array, ""]
+    is_last: Bool[Array, ""]
 
 
 @eqx.filter_jit
-def _step(
+def _full_step(
     blocks: Blocks, unknowns: Unknowns, background: tuple[Array, ...] | None
-) -> tuple[Unknowns, Float[Array, ""]]:
-    """The full step, and its size relative to the unknowns."""
+) -> FullStep:
     residual, jacobian = residual_and_jacobian(blocks, unknowns, background)
-    flat = least_squares(jacobian, residual)
-    num_terms, num_fields = unknowns.b.shape
+    flat, factor = least_squares(jacobian, residual)
+    step = _in_parts(flat, unknowns)
+    once = _less(unknowns, step)
+    gradient = _gradient(blocks, unknowns, once, background)
+    correction = _in_parts(factor.corrected(gradient), unknowns)
+    twice = _less(once, correction)
+    first, second = (_sum_of_squares(blocks, each, background) for each in (once, twice))
+    is_better = second < first
+    small = _size(correction, twice)
+    return FullStep(
+        step=step,
+        moved=jax.tree.map(lambda a, b: jnp.where(is_better, a, b), twice, once),
+        before=jnp.sum(residual**2),
+        value=jnp.where(is_better, second, first),
+        size=jnp.where(is_better, small, _size(step, once)),
+        is_last=(small <= SMALL) & (first - second <= 1e-3 * first),
+    )
+
+
+def _in_parts(flat: Float[Array, " columns"], like: Unknowns) -> Unknowns:
+    num_terms, num_fields = like.b.shape
     b = flat[: num_terms * num_fields].reshape(num_fields, num_terms).T
     rest = flat[num_terms * num_fields :]
-    step = Unknowns(b, {name: rest[i] for i, name in enumerate(unknowns.parameters)})
-    size = jnp.linalg.norm(b) / jnp.maximum(jnp.linalg.norm(unknowns.b - b), 1e-300)
-    return step, jnp.maximum(size, jnp.max(jnp.abs(rest), initial=0.0))
+    return Unknowns(b, {name: rest[i] for i, name in enumerate(like.parameters)})
+
+
+def _size(step: Unknowns, moved: Unknowns) -> Float[Array, ""]:
+    relative = jnp.linalg.norm(step.b) / jnp.maximum(jnp.linalg.norm(moved.b), 1e-300)
+    rest = [jnp.abs(value) for value in step.parameters.values()]
+    return jnp.max(jnp.stack([relative, *rest]))
+
+
+def _less(unknowns: Unknowns, step: Unknowns, share: float = 1.0) -> Unknowns:
+    return jax.tree.map(lambda u, s: u - share * s, unknowns, step)
 
 
 @eqx.filter_jit
 def _moved(unknowns: Unknowns, step: Unknowns, share: float) -> Unknowns:
-    return jax.tree.map(lambda u, s: u - share * s, unknowns, step)
+    return _less(unknowns, step, share)
 
 
 @eqx.filter_jit
 def _sum_of_squares(
     blocks: Blocks, unknowns: Unknowns, background: tuple[Array, ...] | None
 ) -> Float[Array, ""]:
-    own = (None,) * len(blocks) if background is None else background
+
+    def of_part(part: Block, own: Array | None) -> Float[Array, ""]:
+        return jnp.sum(_residual(part, unknowns, own) ** 2)
+
     squares = [
-        block.total(functools.partial(_square, unknowns=unknowns, background=channels))
-        for block, channels in zip(blocks, own, strict=True)
+        block.total(functools.partial(of_part, own=own))
+        for block, own in _with_background(blocks, background)
     ]
     return sum(squares, jnp.zeros((), unknowns.b.dtype))
 
 
-def _square(block: Block, unknowns: Unknowns, background: Array | None) -> Float[Array, ""]:
+def _gradient(
+    blocks: Blocks, unknowns: Unknowns, moved: Unknowns, background: tuple[Array, ...] | None
+) -> Float[Array, " columns"]:
+    """J^T r with the Jacobian at the unknowns, and the residual after a step."""
+
+    def of_part(part: Block, own: Array | None) -> Float[Array, " columns"]:
+        _, jacobian = columns_by_b(part, (unknowns, own))
+        return _residual(part, moved, own).ravel() @ jacobian
+
+    found = [
+        block.total(functools.partial(of_part, own=own))
+        for block, own in _with_background(blocks, background)
+    ]
+    return sum(found[1:], found[0])
+
+
+def _residual(
+    block: Block, unknowns: Unknowns, background: Array | None
+) -> Float[Array, "points residuals"]:
     channels = channels_of(block, unknowns.b, background)
-    return jnp.sum(block.residual(channels, unknowns.parameters) ** 2)
+    return block.residual(channels, unknowns.parameters)
+
+
+def _with_background(
+    blocks: Blocks, background: tuple[Array, ...] | None
+) -> Iterable[tuple[Block | ChunkedBlock, Array | None]]:
+    own = (None,) * len(blocks) if background is None else background
+    return zip(blocks, own, strict=True)
 
 
 def start(
@@ -180,6 +268,6 @@ def start(
 ) -> Unknowns:
     """Zero b, and the first guesses of the parameters."""
     return Unknowns(
-        jnp.zeros((num_terms, num_fields), precision),
-        {name: jnp.asarray(value, precision) for name, value in parameters.items()},
+        jax.device_put(np.zeros((num_terms, num_fields), precision)),
+        {name: jax.device_put(np.asarray(value, precision)) for name, value in parameters.items()},
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -297,10 +298,13 @@ def _unit(problem: Problem, axis: str, order: int) -> Order:
 
 @functools.lru_cache(maxsize=16)
 def _num_residuals(problem: Problem) -> int:
-    """How many equations there are, from a run on ones."""
-    ones = jnp.ones(2)
+    """How many equations there are, from a run on ones, with values of none."""
     points = problem.domain.from_reference(np.zeros((2, problem.domain.dimension)) + 0.123)
-    return len(problem.evaluate(lambda field, order: ones, points, problem.parameters))
+    # Only traced: run on numbers, every operation of the residual would be compiled by itself.
+    parts = jax.eval_shape(
+        lambda: problem.evaluate(lambda field, order: jnp.ones(2), points, problem.parameters)
+    )
+    return len(parts)
 
 
 # ---- Operators: equal ones share a compiled program ----

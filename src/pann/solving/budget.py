@@ -13,7 +13,7 @@ from pann.architecture import Architecture
 from pann.basis import Basis
 from pann.basis.in_program import check_in_program, is_in_program
 from pann.chunks import Chunking, chunking
-from pann.network.taylor import lower_set
+from pann.network.jets import lower_set
 from pann.pde.blocks import Placed
 
 # Arrays of the size of a layer's derivatives, of a table and of a Jacobian that a program holds at

@@ -4,7 +4,7 @@ import os
 
 import jax
 
-from pann.network.taylor import lower_set
+from pann.network.jets import lower_set
 from pann.solving.gradient import Case
 from pann.solving.setup import NUM_FRESH
 

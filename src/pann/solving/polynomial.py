@@ -1,5 +1,6 @@
 """The polynomial half by itself: as a model, and carried from one basis to another."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -28,13 +29,14 @@ def carried(before: Solution, basis: Basis, unknowns: Unknowns) -> Unknowns:
 def polynomial_model(domain: Box, basis: Basis, unknowns: Unknowns, precision: str) -> PANN:
     """A model without a network."""
     num_terms, num_fields = unknowns.b.shape
-    parameters = Parameters(
-        network=None,
-        a=jnp.zeros((0, num_fields), precision),
-        b=unknowns.b,
-        bias=None,
-        keep_a=jnp.ones(0, bool),
-        keep_b=jnp.ones(num_terms, bool),
-        overlap=jnp.zeros_like(unknowns.b),
+    # Arrays of NumPy are only moved: JAX would compile a program to fill one of every size.
+    filled = jax.device_put(
+        {
+            "a": np.zeros((0, num_fields), precision),
+            "keep_a": np.ones(0, bool),
+            "keep_b": np.ones(num_terms, bool),
+            "overlap": np.zeros((num_terms, num_fields), unknowns.b.dtype),
+        }
     )
+    parameters = Parameters(network=None, b=unknowns.b, bias=None, **filled)
     return PANN(domain, basis, parameters, precision, None if num_fields == 1 else num_fields)

@@ -1,6 +1,8 @@
 """How good a solution is: the residual at points not trained on, and the error where known."""
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import equinox as eqx
 import jax
@@ -11,7 +13,7 @@ from jaxtyping import Array, Float
 from pann.basis import Basis
 from pann.model import PANN, Parameters
 from pann.pde.ansatz import Ansatz, in_terms_of_u
-from pann.pde.blocks import Block
+from pann.pde.blocks import Block, Placed, make_block
 from pann.pde.evaluation import evaluate_solution
 from pann.pde.levenberg import backgrounds
 from pann.pde.newton import Unknowns, channels_of
@@ -26,6 +28,23 @@ NUM_TEST = 100_000
 NUM_WATCHED = 2_000
 
 
+def polynomial_indicator(
+    fresh: Placed,
+    conditions: Sequence[Block],
+    unknowns: Unknowns,
+    model: PANN,
+    problem: Problem,
+    ansatz: Ansatz | None = None,
+) -> float:
+    """`indicator` of a polynomial by itself, which needs no tables at the fresh points."""
+    sizes = field_sizes(model, ansatz, fresh.points)
+    of_equation = residual_of(problem, model, fresh, sizes, unknowns.parameters)
+    of_others = [
+        relative_residual(block, unknowns, model, None, sizes) for block in without_data(conditions)
+    ]
+    return max([of_equation, *of_others])
+
+
 def indicator(
     fresh: Block,
     conditions: Sequence[Block],
@@ -37,15 +56,53 @@ def indicator(
 
     Data may be noisy, and tell nothing of how well the equation is solved.
     """
-    blocks = [fresh, *(block for block in conditions if not block.name.startswith("data"))]
+    blocks = [fresh, *without_data(conditions)]
     own = backgrounds(tuple(blocks), model.parameters, model.domain)
-    values = evaluate_solution(model, ansatz, np.asarray(fresh.coordinates))
-    sizes = np.sqrt(np.mean(values**2, axis=0))
+    sizes = field_sizes(model, ansatz, np.asarray(fresh.coordinates))
     residuals = [
         relative_residual(block, unknowns, model, background, sizes)
         for block, background in zip(blocks, own, strict=True)
     ]
     return max(residuals)
+
+
+def without_data(blocks: Sequence[Block]) -> list[Block]:
+    return [block for block in blocks if not block.name.startswith("data")]
+
+
+def field_sizes(
+    model: PANN, ansatz: Ansatz | None, points: Float[np.ndarray, "points d"]
+) -> Float[np.ndarray, " fields"]:
+    """The fields' root mean squares."""
+    return np.sqrt(np.mean(evaluate_solution(model, ansatz, points) ** 2, axis=0))
+
+
+def residual_of(
+    problem: Problem,
+    model: PANN,
+    placed: Placed,
+    sizes: Float[np.ndarray, " fields"],
+    parameters: Mapping[str, Array] = MappingProxyType({}),
+    *,
+    by_piece: bool = True,
+) -> float:
+    """`relative_residual` of a model without a network, without tables of its basis.
+
+    Its channels are summed axis by axis; a basis without terms leaves them to the background.
+    """
+    b = np.asarray(model.parameters.b)
+    channels = []
+    for order in placed.orders:
+        channel = model.basis.evaluate(placed.points, b, order)
+        if placed.minus is not None:
+            upper, lower = placed.pair_factors
+            channel = upper * channel - lower * model.basis.evaluate(placed.minus, b, order)
+        channels.append(channel)
+    empty = model.basis.subset([])
+    block = make_block(placed, problem, empty, "float64")
+    unknowns = Unknowns(jax.device_put(np.zeros((0, len(problem.fields)))), dict(parameters))
+    whole = model if by_piece else dataclasses.replace(model, basis=empty)
+    return relative_residual(block, unknowns, whole, jax.device_put(np.stack(channels)), sizes)
 
 
 def relative_residual(
@@ -62,29 +119,34 @@ def relative_residual(
     as for a linear solution of Laplace's equation, only rounding would be left to compare with.
     `sizes` are the root mean squares of the fields.
     """
-    channels = channels_of(block, unknowns.b.astype(block.x.dtype), background)
-    block, channels = in_terms_of_u(block, channels)
-    parameters = {name: value.astype(block.x.dtype) for name, value in unknowns.parameters.items()}
-    residual, slopes, zero = _linearized(block, channels, parameters)
-    scales = [np.prod((2 / model.domain.widths) ** np.asarray(order)) for order in block.orders]
-    floor = jnp.asarray(np.outer(scales, sizes))[:, None, :]
-    terms = jnp.einsum("opf,ofpr->ofpr", jnp.maximum(jnp.abs(channels), floor), slopes)
+    widths = tuple(model.domain.widths.tolist())
+    found = _squares(block, unknowns, background, jax.device_put(sizes), widths)
     pieces = piece_numbers(model.basis, np.asarray(block.coordinates))
-    squares = np.bincount(pieces, np.sum(np.asarray(residual) ** 2, axis=1))
-    totals = np.bincount(
-        pieces,
-        np.sum(np.asarray(terms) ** 2, axis=(0, 1, 3)) + np.sum(np.asarray(zero) ** 2, axis=1),
-    )
+    squares, totals = (np.bincount(pieces, np.asarray(each)) for each in found)
     return float(np.sqrt(np.max(squares / np.where(totals > 0, totals, 1.0))))
 
 
 @eqx.filter_jit
-def _linearized(
-    block: Block, channels: Float[Array, "orders points fields"], parameters: dict[str, Array]
-) -> tuple[Array, Array, Array]:
-    """The residual, its derivative by each channel, and what is left of it without the fields."""
+def _squares(
+    block: Block,
+    unknowns: Unknowns,
+    background: Array | None,
+    sizes: Float[Array, " fields"],
+    widths: tuple[float, ...],
+) -> tuple[Float[Array, " points"], Float[Array, " points"]]:
+    """The square of the residual at each point, and of all terms that it consists of."""
+    channels = channels_of(block, unknowns.b.astype(block.x.dtype), background)
+    block, channels = in_terms_of_u(block, channels)
+    parameters = {name: value.astype(block.x.dtype) for name, value in unknowns.parameters.items()}
+    residual, slopes = block.linearize(channels, parameters)
     zero = block.residual(jnp.zeros_like(channels), parameters)
-    return *block.linearize(channels, parameters), zero
+    scales = [np.prod((2 / np.asarray(widths)) ** np.asarray(order)) for order in block.orders]
+    floor = (np.asarray(scales)[:, None] * sizes)[:, None, :]
+    terms = jnp.einsum("opf,ofpr->ofpr", jnp.maximum(jnp.abs(channels), floor), slopes)
+    return (
+        jnp.sum(residual**2, axis=1),
+        jnp.sum(terms**2, axis=(0, 1, 3)) + jnp.sum(zero**2, axis=1),
+    )
 
 
 def relative_errors(

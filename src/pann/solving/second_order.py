@@ -17,7 +17,7 @@ from pann.solution import Report, Solution, progress_of, trial_figures
 from pann.solving.beside import with_network
 from pann.solving.inverse import SMALL, is_inverse, solve_inverse
 from pann.solving.polynomial import carried, polynomial_model
-from pann.solving.quality import indicator, relative_errors
+from pann.solving.quality import polynomial_indicator, relative_errors
 from pann.solving.setup import Setup, conditions_of
 
 # Degrees to try by dimension, and when a solution counts as resolved.
@@ -159,8 +159,13 @@ def on_basis(
             how=f"Gauss-Newton on the polynomial{_pieces(problem)}, {len(outcome.sums) - 1} steps",
             degree=int(np.max(basis.degrees, initial=0)),
             num_points=sum(block.num_points for block in blocks),
-            residual=indicator(
-                setup.fresh(basis), conditions_of(blocks), unknowns, model, setup.ansatz
+            residual=polynomial_indicator(
+                setup.fresh_placed(),
+                conditions_of(blocks),
+                unknowns,
+                model,
+                problem,
+                setup.ansatz,
             ),
             rel_l2=rel_l2,
             stop=outcome.reason,

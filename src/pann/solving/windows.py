@@ -14,16 +14,10 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Float
 
 from pann.basis import make_basis
 from pann.model import PANN
-from pann.pde.blocks import Placed, make_block
 from pann.pde.conditions import Dirichlet
-from pann.pde.evaluation import evaluate_solution
-from pann.pde.newton import Unknowns
 from pann.pde.placing import OnFaces, place_conditions, place_inside
 from pann.pde.problem import Problem
 from pann.pde.windows.applicable import reason_against
@@ -36,7 +30,7 @@ from pann.points import uniform
 from pann.solution import Report, Solution, trial_figures
 from pann.solving.configuration import configuration
 from pann.solving.folder import in_folder, prepared_folder
-from pann.solving.quality import relative_errors, relative_residual
+from pann.solving.quality import field_sizes, relative_errors, residual_of
 from pann.solving.setup import NUM_FRESH, Setup
 from pann.solving.window_model import joined
 from pann.training.stage import Report as ReportProgress
@@ -275,28 +269,6 @@ def _residual(problem: Problem, model: PANN, seed: int) -> float:
     # Conditions lie on the faces of the whole domain, to whose end the windows may not have come.
     if model.domain == problem.domain:
         placed += place_conditions(problem, POINTS_ON_FACES, on_faces)
-    values = evaluate_solution(model, None, points)
-    size = np.sqrt(np.mean(values**2, axis=0))
-    return max(_relative(problem, model, each, size) for each in placed)
-
-
-def _relative(
-    problem: Problem, model: PANN, placed: Placed, size: Float[np.ndarray, " fields"]
-) -> float:
-    """By channels from the model: a basis without terms leaves all of them to the background.
-
-    Pieces are no parts of the domain with equations of their own here, and do not count alone.
-    """
-    b = np.asarray(model.parameters.b)
-    channels = []
-    for order in placed.orders:
-        channel = model.basis.evaluate(placed.points, b, order)
-        if placed.minus is not None:
-            upper, lower = placed.pair_factors
-            channel = upper * channel - lower * model.basis.evaluate(placed.minus, b, order)
-        channels.append(channel)
-    empty = make_basis(model.domain, 0).subset([])
-    block = make_block(placed, problem, empty, "float64")
-    unknowns = Unknowns(jnp.zeros((0, len(problem.fields))), {})
-    whole = dataclasses.replace(model, basis=empty)
-    return relative_residual(block, unknowns, whole, jnp.asarray(np.stack(channels)), size)
+    size = field_sizes(model, None, points)
+    # Pieces are no parts of the domain with equations of their own here, and do not count alone.
+    return max(residual_of(problem, model, each, size, by_piece=False) for each in placed)

@@ -17,6 +17,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from pann.checkpoints import Saved, packed, unpacked
+from pann.compiling import compiled
 from pann.loss import Loss, Rows, TrainingRows, weighted_sum
 from pann.model import Parameters, trainable
 from pann.training.balance import GradNorm
@@ -231,7 +232,7 @@ def _under_way(state: _State, step: int, history: dict[str, np.ndarray]) -> Save
     return Saved(arrays | packed("state", state), notes | {"step": step})
 
 
-@eqx.filter_jit
+@compiled
 def _start(stage: GradientStage, trials: Parameters, keys: Key[Array, " trials"]) -> _State:
     def one(parameters: Parameters, key: PRNGKeyArray) -> _State:
         moving, _ = eqx.partition(parameters, trainable(parameters))
@@ -250,7 +251,7 @@ def _start(stage: GradientStage, trials: Parameters, keys: Key[Array, " trials"]
     return eqx.filter_vmap(one)(trials, keys)
 
 
-@eqx.filter_jit
+@compiled
 def _advance(
     stage: GradientStage,
     loss: Loss,

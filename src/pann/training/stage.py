@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from pann.checkpoints import NOWHERE, Checkpoint, Saved
+from pann.compiling import compiled
 from pann.loss import Loss, Rows, TrainingRows
 from pann.model import Parameters
 
@@ -130,7 +131,7 @@ def map_trials(
     return jax.tree.map(lambda leaf: leaf.reshape(num_trials, *leaf.shape[2:]), mapped)
 
 
-@eqx.filter_jit
+@compiled
 def _weights(
     rows: TrainingRows, scales: Float[Array, " terms"] | None, keep_b: Array, cases: int | None
 ) -> Float[Array, "trials points"]:
@@ -168,7 +169,7 @@ class Outcome:
     inner: tuple["Outcome", ...] = ()
 
 
-@eqx.filter_jit
+@compiled
 def _figures(
     loss: Loss,
     trials: Parameters,

@@ -17,6 +17,9 @@ from pann.pde.windows.space_axis import SpaceAxis
 from pann.pde.windows.system import Channel, Grid, Rows, RowValues, System, Window
 from pann.pde.windows.time_axis import decouple, node_tables, radau_nodes, time_table
 
+# Only moves an array of NumPy: jnp.asarray would compile a program for each shape.
+on_device = jax.device_put
+
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
@@ -94,14 +97,14 @@ def make_system(
     ) -> Grid:
         return Grid(
             points=tuple(
-                jnp.asarray(axis.coordinates(at)) for axis, at in zip(axes, reference, strict=True)
+                on_device(axis.coordinates(at)) for axis, at in zip(axes, reference, strict=True)
             ),
             tables=tuple(
-                tuple(jnp.asarray(axis.table(at, k)) for k in range(most + 1))
+                tuple(on_device(axis.table(at, k)) for k in range(most + 1))
                 for axis, at, most in zip(axes, reference, highest, strict=True)
             ),
-            times=jnp.asarray(times),
-            time_tables=tuple(map(jnp.asarray, time_tables)),
+            times=on_device(times),
+            time_tables=tuple(map(on_device, time_tables)),
         )
 
     nodes = [axis.grid[0] for axis in axes]
@@ -109,7 +112,7 @@ def make_system(
     at_any_time = np.sort(rng.uniform(0, 1, count))
     decoupled = decouple(time_order, count)
     rows = tuple(
-        tuple(Rows(jnp.asarray(forms(problem, axis, field))) for field in problem.fields)
+        tuple(Rows(on_device(forms(problem, axis, field))) for field in problem.fields)
         for axis in axes
     )
     return System(
@@ -119,12 +122,12 @@ def make_system(
             at_any_time,
             (time_table(at_any_time, time_order, count, k) for k in range(time_order + 1)),
         ),
-        projections=tuple(jnp.asarray(axis.projection) for axis in axes),
+        projections=tuple(on_device(axis.projection) for axis in axes),
         rows=rows,
-        numbers=jnp.asarray(decoupled.numbers),
-        into=jnp.asarray(decoupled.into),
-        back=jnp.asarray(decoupled.back),
-        waves=tuple(jnp.asarray(_waves(axis)) for axis in axes),
+        numbers=on_device(decoupled.numbers),
+        into=on_device(decoupled.into),
+        back=on_device(decoupled.back),
+        waves=tuple(on_device(_waves(axis)) for axis in axes),
         problem=problem,
         channels=channels,
         time_order=time_order,
@@ -166,7 +169,9 @@ def make_window(
         )
         for number in range(len(axes))
     )
-    return Window(jnp.asarray(begin), jnp.asarray(length), jnp.asarray(start), values)
+    return Window(
+        on_device(np.asarray(begin)), on_device(np.asarray(length)), on_device(start), values
+    )
 
 
 def row_values(
@@ -194,7 +199,7 @@ def row_values(
         for place, value in ((weights[row, 0], spec.alpha), (weights[row, 1], spec.beta)):
             place[...] = values_at(value, domain, points).reshape(shape)
         values[row] = values_at(spec.value, domain, points).reshape(shape)
-    return RowValues(jnp.asarray(weights), jnp.asarray(values))
+    return RowValues(on_device(weights), on_device(values))
 
 
 def initial_values(

@@ -1,16 +1,31 @@
-"""GMRES for a preconditioned system of any shape (Saad and Schultz, 1986).
+"""GMRES for a preconditioned system of any shape, in the form of generalized conjugate residuals.
 
 The size of M (b - A x) is made small: with a good M that is the error of x itself, whatever the
-scales of the equations are. The basis is orthogonalized twice, which loses no digits.
+scales of the equations are. Directions p are kept with their images M A p, which are made
+orthonormal, twice, which loses no digits; so x and what is left are at hand in each iteration
+(Eisenstat, Elman and Schultz, 1983), and there is no matrix to factorize, which on a GPU would
+take longer to compile, and to run, than all the rest.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 Operator = Callable[[Float[Array, "..."]], Float[Array, "..."]]
+
+
+class Search(NamedTuple):
+    """The solution so far, what it leaves, and the directions that led to it."""
+
+    number: Int[Array, ""]
+    x: Float[Array, " size"]
+    left: Float[Array, " size"]
+    directions: Float[Array, "iterations size"]
+    images: Float[Array, "iterations size"]
+    share: Float[Array, ""]
 
 
 def gmres(
@@ -22,40 +37,34 @@ def gmres(
     iterations: int,
 ) -> tuple[Float[Array, "..."], Float[Array, ""]]:
     """x with A x = b to a relative tolerance, and the share of the residual that is left."""
-    first = preconditioner(right)
-    size = jnp.linalg.norm(first)
-    tiny = jnp.finfo(first.dtype).tiny
-    vectors = jnp.zeros((iterations + 1, first.size)).at[0].set(first.ravel() / (size + tiny))
-    # Columns not yet reached have a row of their own each, and get the weight 0.
-    hessenberg = jnp.eye(iterations + 1, iterations, k=-1)
+    first = preconditioner(right).ravel()
+    size = jnp.linalg.norm(first) + jnp.finfo(first.dtype).tiny
+    none = jnp.zeros((iterations, first.size))
+    unit = first / size
+    start = Search(jnp.zeros((), int), jnp.zeros_like(first), unit, none, none, jnp.ones(()))
 
-    Carry = tuple[Int[Array, ""], Array, Array, Array, Array]
+    def unfinished(search: Search) -> Bool[Array, ""]:
+        return (search.number < iterations) & (search.share > tolerance)
 
-    def unfinished(carry: Carry) -> Bool[Array, ""]:
-        count, *_, left = carry
-        return (count < iterations) & (left > tolerance)
-
-    def extended(carry: Carry) -> Carry:
-        count, vectors, hessenberg, _, _ = carry
-        new = preconditioner(operator(vectors[count].reshape(right.shape))).ravel()
-        column = jnp.zeros(iterations + 1)
+    def further(search: Search) -> Search:
+        direction = search.left
+        image = preconditioner(operator(direction.reshape(right.shape))).ravel()
         for _ in range(2):
-            shares = vectors @ new
-            new, column = new - shares @ vectors, column + shares
-        length = jnp.linalg.norm(new)
-        vectors = vectors.at[count + 1].set(new / (length + tiny))
-        hessenberg = hessenberg.at[:, count].set(column.at[count + 1].set(length))
-        unit = jnp.zeros(iterations + 1).at[0].set(1.0)
-        q, r = jnp.linalg.qr(hessenberg)
-        weights = jax.scipy.linalg.solve_triangular(r, q.T @ unit)
-        return (
-            count + 1,
-            vectors,
-            hessenberg,
-            weights,
-            jnp.linalg.norm(unit - hessenberg @ weights),
+            shares = search.images @ image
+            image = image - shares @ search.images
+            direction = direction - shares @ search.directions
+        length = jnp.linalg.norm(image) + jnp.finfo(first.dtype).tiny
+        image, direction = image / length, direction / length
+        step = image @ search.left
+        left = search.left - step * image
+        return Search(
+            number=search.number + 1,
+            x=search.x + step * direction,
+            left=left,
+            directions=search.directions.at[search.number].set(direction),
+            images=search.images.at[search.number].set(image),
+            share=jnp.linalg.norm(left),
         )
 
-    start = (jnp.array(0), vectors, hessenberg, jnp.zeros(iterations), jnp.ones(()))
-    _, vectors, _, weights, left = jax.lax.while_loop(unfinished, extended, start)
-    return (size * (weights @ vectors[:-1])).reshape(right.shape), left
+    found = jax.lax.while_loop(unfinished, further, start)
+    return (size * found.x).reshape(right.shape), found.share

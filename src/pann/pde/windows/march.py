@@ -16,7 +16,7 @@ from pann.basis import Legendre
 from pann.checkpoints import NOWHERE, Checkpoint
 from pann.pde.problem import Problem
 from pann.pde.windows.building import initial_values, make_system, make_window
-from pann.pde.windows.newton import fresh_residual, newton
+from pann.pde.windows.newton import newton
 from pann.pde.windows.preconditioners import check_memory, choose_solver
 from pann.pde.windows.resolution import first_axes, refined
 from pann.pde.windows.solved import Solved, kept, restored
@@ -190,7 +190,7 @@ def _tried(
         return None
     powers = length ** np.arange(plan.order)
     known = np.moveaxis(start, 0, -1) * powers
-    whole = np.concatenate([known, np.asarray(outcome.unknowns)], axis=-1)
+    whole = np.concatenate([known, outcome.unknowns], axis=-1)
     coefficients = whole @ to_legendre(plan.order, plan.count).T
     orthonormal = scaled(axes, coefficients)
     now = sizes(orthonormal)
@@ -205,7 +205,7 @@ def _tried(
         # A second derivative by time sees more of the highest degrees than the first.
         tail=time_tail(orthonormal, largest) * plan.count ** (2 * plan.order - 2),
         space_tail=max((float(np.max(tail)) for tail in tails), default=0.0),
-        residual=float(fresh_residual(system, window, outcome.unknowns)),
+        residual=outcome.residual,
     )
     return solved, tails, now
 

@@ -5,12 +5,13 @@ Newton's own error, which the next step makes up for.
 """
 
 import dataclasses
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from pann.pde.windows.gmres import gmres
 from pann.pde.windows.preconditioners import Factors, apply, factorize
@@ -21,60 +22,95 @@ MAX_STEPS = 20
 CONVERGED, STALLED = 1e-11, 1e-8
 # GMRES lowers the residual to this share, in at most so many iterations.
 INNER_TOLERANCE, INNER_ITERATIONS = 1e-3, 40
+# If it leaves more than this share, two windows of half the length take less work.
+INNER_FAILED = 0.1
+# So many steps, and still so large ones: half the window takes less work, too.
+MANY_STEPS, STILL_LARGE = 6, 0.2
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """The coefficients of v, how many steps led to them, and whether they solve the equations."""
+    """The coefficients of v, how many steps led to them, and whether they solve the equations.
 
-    unknowns: Float[Array, "..."]
+    `residual` is that at random points and times, relative to the size of the equation's terms.
+    """
+
+    unknowns: Float[np.ndarray, "..."]
     steps: int
     converged: bool
-    reason: str
+    residual: float
+
+
+class Steps(NamedTuple):
+    """Where Newton's method is: the sizes are those of the last two steps, relative to u.
+
+    `left` is the share of the linearized residual that GMRES left at the last step.
+    """
+
+    unknowns: Float[Array, "..."]
+    number: Int[Array, ""]
+    size: Float[Array, ""]
+    last: Float[Array, ""]
+    left: Float[Array, ""]
+
+    @property
+    def converged(self) -> Bool[Array, ""]:
+        stalled = (self.size <= STALLED) & (self.size > 0.1 * self.last)
+        return (self.size <= CONVERGED) | stalled
+
+    @property
+    def failed(self) -> Bool[Array, ""]:
+        diverging = (self.number > 2) & (self.size > 10 * self.last)
+        straying = (self.number >= MANY_STEPS) & (self.size > STILL_LARGE)
+        unsolved = self.left > INNER_FAILED
+        return ~jnp.isfinite(self.size) | diverging | straying | unsolved
 
 
 def newton(system: System, window: Window, solver: str) -> Outcome:
     """Steps from the state at the window's start until they are at round-off."""
-    unknowns = jax.device_put(np.zeros(system.shape))
-    factors = _factors(system, window, unknowns, solver)
-    last = np.inf
-    for count in range(1, MAX_STEPS + 1):
-        if solver == "dense" and count > 1:
-            factors = _factors(system, window, unknowns, solver)
-        unknowns, relative = _step(system, window, unknowns, factors, solver)
-        size = float(relative)
-        if not np.isfinite(size) or (count > 2 and size > 10 * last):
-            return Outcome(unknowns, count, False, "Newton's method diverges")
-        if size <= CONVERGED or (size <= STALLED and size > 0.1 * last):
-            return Outcome(unknowns, count, True, "converged")
-        last = size
-    return Outcome(unknowns, MAX_STEPS, False, f"no convergence in {MAX_STEPS} steps")
+    unknowns, steps, converged, residual = _solved(system, window, solver)
+    return Outcome(np.asarray(unknowns), int(steps), bool(converged), float(residual))
 
 
 @eqx.filter_jit
-def _factors(system: System, window: Window, unknowns: Float[Array, "..."], solver: str) -> Factors:
-    return factorize(system, window, unknowns, solver)
+def _solved(system: System, window: Window, solver: str) -> tuple[Array, ...]:
+    """An outcome's arrays: one program for all steps, since each takes seconds to compile."""
+    start = jnp.zeros(system.shape)
+    frozen = None if solver == "dense" else factorize(system, window, start, solver)
+
+    def unfinished(steps: Steps) -> Bool[Array, ""]:
+        under_way = ~(steps.failed | steps.converged)
+        return (steps.number == 0) | (under_way & (steps.number < MAX_STEPS))
+
+    def further(steps: Steps) -> Steps:
+        factors = factorize(system, window, steps.unknowns, solver) if frozen is None else frozen
+        unknowns, size, left = _step(system, window, steps.unknowns, factors, solver)
+        return Steps(unknowns, steps.number + 1, size, steps.size, left)
+
+    none = Steps(start, jnp.zeros((), int), *(jnp.array(each) for each in (jnp.inf, jnp.inf, 0.0)))
+    reached = jax.lax.while_loop(unfinished, further, none)
+    converged = reached.converged & ~reached.failed
+    residual = fresh_residual(system, window, reached.unknowns)
+    return reached.unknowns, reached.number, converged, residual
 
 
-@eqx.filter_jit
 def _step(
     system: System, window: Window, unknowns: Float[Array, "..."], factors: Factors, solver: str
-) -> tuple[Float[Array, "..."], Float[Array, ""]]:
-    """The unknowns after a step, and its size relative to u."""
+) -> tuple[Float[Array, "..."], Float[Array, ""], Float[Array, ""]]:
+    """The unknowns after a step, its size relative to u, and the share that GMRES left."""
     residual, along = jax.linearize(lambda unknowns: system.residual(window, unknowns), unknowns)
     inverse = lambda right: apply(system, factors, right, solver)
     if solver == "dense":
-        step = inverse(residual)
+        step, left = inverse(residual), jnp.zeros(())
     else:
-        step, _ = gmres(
+        step, left = gmres(
             along, inverse, residual, tolerance=INNER_TOLERANCE, iterations=INNER_ITERATIONS
         )
     moved = unknowns - step
     size = jnp.linalg.norm(step) / jnp.linalg.norm(system.whole(window, moved))
-    return moved, size
+    return moved, size, left
 
 
-@eqx.filter_jit
 def fresh_residual(
     system: System, window: Window, unknowns: Float[Array, "..."]
 ) -> Float[Array, ""]:

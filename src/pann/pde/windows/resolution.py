@@ -24,7 +24,9 @@ from pann.pde.windows.building import (
 from pann.pde.windows.space_axis import SpaceAxis
 from pann.pde.windows.tails import scaled, sizes, space_tails
 
-FREQUENCIES = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384)
+# Along a single axis few steps: it takes longer to compile a program than to run one too fine.
+FREQUENCIES_ALONE, LARGEST_STEP_ALONE = (48, 96, 192, 384), 4
+FREQUENCIES, LARGEST_STEP = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384), 2
 # In several dimensions of space all products are there: at most so many frequencies.
 MOST_FREQUENCIES = {1: 384, 2: 96, 3: 24}
 DEGREE_ON_A_PIECE = {1: 20, 2: 16, 3: 8}
@@ -106,7 +108,8 @@ def _coarsest(problem: Problem, modes: Modes) -> tuple[SpaceAxis, ...]:
         number, is_periodic = domain.names.index(name), name in domain.periodic
         family = Fourier() if is_periodic else PiecewiseLegendre(())
         order = highest_order(problem, name)
-        level = FREQUENCIES[0] if is_periodic else DEGREE_ON_A_PIECE.get(len(space), 6)
+        coarsest = FREQUENCIES_ALONE[0] if len(space) == 1 else FREQUENCIES[0]
+        level = coarsest if is_periodic else DEGREE_ON_A_PIECE.get(len(space), 6)
         given = modes.get(name) if isinstance(modes, Mapping) else modes
         if given is not None and (not isinstance(given, int) or given <= order):
             raise ValueError(
@@ -123,10 +126,12 @@ def _finer(axis: SpaceAxis, tail: np.ndarray, tolerance: float, dimension: int) 
         # A tail that falls as exp(-a k) reaches the tolerance at this frequency.
         wanted = axis.level * np.log(min(tolerance, 0.1)) / np.log(min(tail[0], 0.5))
         most = MOST_FREQUENCIES.get(dimension, 8)
-        more = [level for level in FREQUENCIES if axis.level < level <= most]
+        levels = FREQUENCIES_ALONE if dimension == 1 else FREQUENCIES
+        more = [level for level in levels if axis.level < level <= most]
         if more:
             level = next((level for level in more if level >= wanted), more[-1])
-            return dataclasses.replace(axis, level=min(level, 2 * axis.level))
+            largest = LARGEST_STEP_ALONE if dimension == 1 else LARGEST_STEP
+            return dataclasses.replace(axis, level=min(level, largest * axis.level))
         if dimension > 1:
             return axis
         return _in_pieces(axis, dimension)

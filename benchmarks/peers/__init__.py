@@ -1,0 +1,1 @@
+"""pann beside other libraries, each in an environment of its own: `make bench-peers`."""
