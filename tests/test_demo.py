@@ -14,14 +14,25 @@ from pann.cli import app
 from pann.domain import Box
 from pann.network import AxisUnits
 from pann.progress import progress_bar
-from pann.training import LBFGS, PAPER, Adam, Progress, Prune
+from pann.training import (
+    LBFGS,
+    PAPER,
+    Adam,
+    KeepIfBetter,
+    LeastSquares,
+    Place,
+    Progress,
+    Prune,
+)
 
 
 @pytest.fixture
 def small_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "NUM_POINTS", 400)
     monkeypatch.setattr(demo, "DEGREE", 6)
-    monkeypatch.setattr(demo, "NETWORK", {"embedding": AxisUnits(8), "width": (4,)})
+    short = (Place(), LeastSquares("both"), KeepIfBetter((Adam(50),)))
+    network = {"embedding": AxisUnits(8), "width": (4,), "recipe": short}
+    monkeypatch.setattr(demo, "NETWORK", network)
     monkeypatch.setattr(demo, "GRADIENT", (Adam(50), Prune(1e-4), LBFGS(5)))
 
 
@@ -44,7 +55,7 @@ def test_the_demonstration_compares_five_methods_and_draws_the_fit(
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert str(picture) in written.getvalue().replace("\n", "")
     assert f"{errors['PANN: both']:.5f}" in written.getvalue()
-    assert "Poisson's equation, degree 6: relative l2 error" in written.getvalue()
+    assert "Poisson's equation, degree 21: relative l2 error" in written.getvalue()
 
 
 def test_a_grid_covers_the_box_and_only_in_two_dimensions() -> None:

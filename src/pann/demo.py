@@ -21,7 +21,7 @@ from pann.training import LBFGS, Adam, Cosine, Prune
 from pann.training.stage import Report
 
 NUM_POINTS = 4096
-DEGREE = 21
+DEGREE = EQUATION_DEGREE = 21
 NETWORK: dict[str, Any] = {"embedding": AxisUnits(64), "width": (8, 8)}
 # The paper's recipe, shortened so that the demonstration takes a minute.
 GRADIENT = (Adam(4_000, Cosine(1e-2)), Prune(1e-4), LBFGS(200), Prune(1e-4))
@@ -77,9 +77,9 @@ def run(out: pathlib.Path, console: Console) -> list[Result]:
         fitted.model, target, out / "demo.png", title="PANN on the paper's non-smooth function"
     )
     console.print(f"figure: {path}", highlight=False, soft_wrap=True)
-    solution = solve(problems.poisson(), degree=DEGREE)
+    solution = solve(problems.poisson(), degree=EQUATION_DEGREE)
     console.print(
-        f"Poisson's equation, degree {DEGREE}: relative l2 error {solution.rel_l2:.1e} "
+        f"Poisson's equation, degree {EQUATION_DEGREE}: relative l2 error {solution.rel_l2:.1e} "
         f"in {solution.report.seconds:.1f} s (pann solve poisson)",
         highlight=False,
         soft_wrap=True,

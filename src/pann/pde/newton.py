@@ -23,8 +23,9 @@ from pann.pde.chunked_block import ChunkedBlock
 Blocks = tuple[Block | ChunkedBlock, ...]
 
 MAX_HALVINGS = 12
-# A correction of this size, relative to the unknowns, ends the work if it lowers the sum no more.
-SMALL = 1e-6
+# A correction of this size, relative to the unknowns, is rounding: the work ends if it lowers the
+# sum no more. A larger one may be wrong itself, where columns nearly depend on one another.
+SMALL = 1e-12
 
 
 class Unknowns(eqx.Module):
