@@ -200,7 +200,8 @@ def test_loss_and_gradient_on_an_equation_are_those_without_chunks(problem, caus
     )
 
 
-def test_gauss_newton_steps_are_those_without_chunks(size=40):
+def test_gauss_newton_steps_are_those_without_chunks():
+    size = 40
     plain, _, placed, plan = equation(allen_cahn(), size)
     basis, problem = plan.ladder[0], plan.setup.problem
     inside = make_chunked_block(placed[0], problem, basis, "float64", Chunking(150, size))
