@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 os.environ["MPLBACKEND"] = "Agg"
 # The programs of the tests are small and many: compiling them well takes longer than it saves.
 jax.config.update("jax_disable_most_optimizations", True)
+os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # in the processes that they start, too
 
 
 @pytest.fixture(scope="session", autouse=True)

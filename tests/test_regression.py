@@ -96,6 +96,7 @@ def test_bad_input_is_refused_in_a_sentence_and_nothing_is_compiled(
 
 def test_a_table_beyond_memory_is_refused_before_compilation(monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda: 10_000)
+    monkeypatch.setattr(memory, "ALWAYS_THERE", 0)
     with count_compilations() as compiled, pytest.raises(MemoryError) as refusal:
         fit(X, Y, degree=8, width=19)
     assert "90 points and 45 terms" in str(refusal.value)

@@ -110,6 +110,7 @@ SOLVE: Mapping[str, Check] = {
     "iterations": _whole(0),
     "windows": _whole(0, AUTO),
     "precision": _one_of(*PRECISIONS),
+    "memory": _memory,
     "seed": _SEED,
 }
 FIT: Mapping[str, Check] = {

@@ -91,7 +91,7 @@ def _by_default(
 def _faithful(
     configuration: Mapping[str, Any], train: np.ndarray, values: np.ndarray
 ) -> Predictions:
-    box = Box.from_bounds(train.min(axis=0), train.max(axis=0))
+    box = Box.from_bounds(train.min(axis=0).tolist(), train.max(axis=0).tolist())
     batch, method = configuration.get("batch_size"), configuration["method"]
     options: dict[str, Any] = {
         "domain": box,
