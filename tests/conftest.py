@@ -2,6 +2,8 @@
 
 import gc
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 
 import equinox as eqx
@@ -14,6 +16,26 @@ os.environ["MPLBACKEND"] = "Agg"
 # The programs of the tests are small and many: compiling them well takes longer than it saves.
 jax.config.update("jax_disable_most_optimizations", True)
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # in the processes that they start, too
+
+# Most programs are small, and compiled by one test after another: they share them in a folder that
+# the first process makes and removes. The environment is for the processes that tests start.
+SHARED_PROGRAMS = {
+    "jax_persistent_cache_min_compile_time_secs": 0,
+    "jax_persistent_cache_min_entry_size_bytes": -1,
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        folder = tempfile.mkdtemp(prefix="pann-programs-")
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    # Two processes that write one entry are no concern here.
+    config.addinivalue_line("filterwarnings", "ignore:Error .* persistent compilation")
+    for name, value in SHARED_PROGRAMS.items():
+        jax.config.update(name, value)
+        os.environ[name.upper()] = str(value)
+    jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -99,7 +99,7 @@ def test_row_is_another_when_the_content_of_its_file_is(tmp_path):
             'solve = "kdv"\ngrid.degre = [1]',
             r"no option of pann solve 'degre' \(did you mean degree",
         ),
-        ('solve = "kdv"\nfixed.memory = "2GB"', "no option of pann solve 'memory'"),
+        ('solve = "kdv"\nfixed.target = "y"', "no option of pann solve 'target'"),
         ('solve = "kdv"\ngrid.degree = 3', r"degree in \[grid\] must be a list of values to cross"),
         ('solve = "kdv"\ngrid.degree = []', r"got \[\]; a value that all runs share belongs into"),
         ('solve = "kdv"\ngrid.degree = [3, -1]', "degree must be a whole number of at least 0, or"),
