@@ -1,7 +1,7 @@
-"""How pann's functions are compiled.
+"""How functions are compiled that gradient training runs in single precision.
 
-XLA would compile and time kernels of its own for every single-precision matrix product on a GPU,
-which takes five seconds each, and cuBLAS's are as fast: those are taken at once.
+XLA would compile and time kernels of its own for each of their matrix products on a GPU, which
+takes seconds each, and cuBLAS's are as fast: those are taken at once.
 """
 
 from collections.abc import Callable
