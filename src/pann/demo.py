@@ -23,7 +23,7 @@ from pann.training.stage import Report
 NUM_POINTS = 4096
 DEGREE = EQUATION_DEGREE = 21
 NETWORK: dict[str, Any] = {"embedding": AxisUnits(64), "width": (8, 8)}
-# The paper's recipe, shortened so that the demonstration takes a minute.
+# The paper's recipe, with a fifth of its steps.
 GRADIENT = (Adam(4_000, Cosine(1e-2)), Prune(1e-4), LBFGS(200), Prune(1e-4))
 
 
