@@ -6,15 +6,18 @@ points of the equation.
 """
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from pann import parts
 from pann.basis import Basis
+from pann.chunked_data import only
 from pann.domain import Box
 from pann.loss import CONSTRAINT, Measure, TrainingRows, halves
 from pann.model import Parameters
@@ -70,7 +73,8 @@ class Causal:
 class EquationRows(TrainingRows):
     """Blocks of rows, the equation's first; table and weights at their points one after another.
 
-    With `causal` the equation's points are in chunks of time.
+    With `causal` the equation's points are in chunks of time; without, `part_size` is how many of
+    them are taken at once, for a measure that adds up over points.
     """
 
     blocks: tuple[Block, ...]
@@ -79,6 +83,7 @@ class EquationRows(TrainingRows):
     domain: Box = eqx.field(static=True)
     chunks: Int[Array, " inside"] | None = None
     causal: Causal | None = eqx.field(static=True, default=None)
+    part_size: int | None = eqx.field(static=True, default=None)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -96,6 +101,8 @@ class EquationRows(TrainingRows):
         reduction: str,
         measure: Measure | None = None,
     ) -> dict[str, Float[Array, ""]]:
+        if self._num_parts > 1:
+            return self._squares_by_parts(parameters, reduction, measure)
         each, squares = self.squares_at_points(parameters, measure)
         for block, of_points in zip(self.blocks, each, strict=True):
             count = block.x.shape[0]
@@ -106,6 +113,50 @@ class EquationRows(TrainingRows):
             else:
                 squares[block.name] = factor * jnp.sum(of_points)
         return squares
+
+    @property
+    def _num_parts(self) -> int:
+        if self.part_size is None or self.causal is not None:
+            return 1
+        return -(-self.num_points // self.part_size)
+
+    def _squares_by_parts(
+        self, parameters: Parameters, reduction: str, measure: Measure | None
+    ) -> dict[str, Float[Array, ""]]:
+        """The same, the equation's points part by part and then those of the conditions."""
+        of_part = functools.partial(_sums_of_part, measure=measure)
+        squares = parts.total(parameters, self, of_part, self._num_parts)
+        if reduction == "sum":
+            name = self.blocks[0].name
+            squares = squares | {name: self.num_points * squares[name]}
+        if len(self.blocks) == 1:
+            return squares
+        conditions = dataclasses.replace(
+            self,
+            blocks=self.blocks[1:],
+            table=self.table[self.num_points :],
+            weights=self.weights[self.num_points :],
+            part_size=None,
+        )
+        return squares | conditions.squares(parameters, None, None, reduction)
+
+    def part(self, number: Int[Array, ""]) -> tuple["EquationRows", Bool[Array, " size"]]:
+        """A part of the equation's points, and which of them are in no part before.
+
+        All are equally large: the last overlaps with the one before it.
+        """
+        size = -(-self.num_points // self._num_parts)
+        first = number * size
+        start = jnp.minimum(first, self.num_points - size)
+        cut = lambda array: jax.lax.dynamic_slice_in_dim(array, start, size)
+        rows = dataclasses.replace(
+            self,
+            blocks=(jax.tree.map(cut, self.blocks[0]),),
+            table=cut(self.table),
+            weights=cut(self.weights),
+            part_size=None,
+        )
+        return rows, start + jnp.arange(size) >= first
 
     def squares_at_points(
         self, parameters: Parameters, measure: Measure | None
@@ -156,6 +207,7 @@ def equation_rows(
     basis: Basis,
     precision: str,
     causal: Causal | None = None,
+    part_size: int | None = None,
 ) -> EquationRows:
     """Rows where the equation and the conditions are placed, with weights of one."""
     points = np.concatenate([each.points for each in placed])
@@ -167,6 +219,7 @@ def equation_rows(
         domain=problem.domain,
         chunks=chunks,
         causal=causal,
+        part_size=part_size,
     )
 
 
@@ -178,6 +231,14 @@ def moments(causal: Causal, inside: Placed, problem: Problem) -> Int[np.ndarray,
         )
     axis = problem.domain.names.index(problem.domain.time)
     return causal.chunks(problem.domain.to_reference(inside.points)[:, axis])
+
+
+def _sums_of_part(
+    parameters: Parameters, rows: EquationRows, number: Int[Array, ""], *, measure: Measure | None
+) -> dict[str, Float[Array, ""]]:
+    part, is_new = rows.part(number)
+    (each,), sums = part.squares_at_points(parameters, measure and only(is_new, measure))
+    return sums | {part.blocks[0].name: jnp.sum(is_new * each)}
 
 
 def _features_and_channels(

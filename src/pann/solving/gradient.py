@@ -19,7 +19,7 @@ from pann.pde.chunked_rows import chunked_equation
 from pann.pde.newton import Unknowns, start
 from pann.pde.rows import Causal, equation_rows
 from pann.solution import Report, Solution, trial_figures
-from pann.solving.budget import gradient_chunking
+from pann.solving.budget import cached_points, gradient_chunking
 from pann.solving.polynomial import carried
 from pann.solving.quality import error_under_way, indicator, relative_errors
 from pann.solving.setup import Setup
@@ -191,8 +191,9 @@ def prepare(case: Case) -> Prepared:
     problem = setup.problem
     placed = setup.placed(basis)
     parts = gradient_chunking(placed[0], basis, case.architecture, case.trials, setup.memory)
+    at_once = cached_points(case.architecture, case.trials) if case.loss.is_sum else None
     rows: TrainingRows = (
-        equation_rows(placed, problem, basis, precision, case.causal)
+        equation_rows(placed, problem, basis, precision, case.causal, at_once)
         if parts is None
         else chunked_equation(placed, problem, basis, precision, parts, case.causal)
     )

@@ -1,0 +1,186 @@
+"""Points in parts that fit the cache: the same losses, gradients and training as all at once."""
+
+import dataclasses
+import pathlib
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+from oracles import random_parameters
+
+import pann
+from pann.architecture import Architecture
+from pann.basis import make_basis
+from pann.loss import Loss
+from pann.model import trainable
+from pann.network import activation_named
+from pann.pde import Dirichlet, Periodic, Problem
+from pann.pde.placing import place_conditions, place_inside
+from pann.pde.rows import Causal, equation_rows
+from pann.solve import make_plan
+from pann.solving import budget
+from pann.solving.gradient import Case, prepare, training_options
+from pann.training import Adam, GradNorm, Progress, Task
+
+STRIP = pann.Box(x=(-1, 1), t=(0, 3), time="t")
+NUM_POINTS = 60
+
+
+@pytest.fixture(autouse=True)
+def double():
+    with jax.enable_x64(True):
+        yield
+
+
+def posed(precision="float64", causal=None):
+    """Two fields, a parameter, a nonlinear equation, conditions at points and at pairs."""
+    problem = Problem(
+        STRIP,
+        residual=lambda u, v, x, t, k: (u.t + k * u * v.x + x, v.xx - u.x**2 + k**2 * v),
+        conditions=[
+            Dirichlet(STRIP.boundary, lambda x, t: x + t, field="u"),
+            Periodic("x", 1, field="v"),
+        ],
+        fields=("u", "v"),
+        parameters={"k": 0.7},
+    )
+    basis = make_basis(STRIP, 3)
+    points = STRIP.from_reference(np.random.default_rng(5).uniform(-1, 1, (NUM_POINTS, 2)))
+    placed = [place_inside(problem, points, problem.check()), *place_conditions(problem, 5)]
+    rows = equation_rows(placed, problem, basis, precision, causal)
+    weights = jnp.linspace(0.5, 2.0, len(rows.weights), dtype=precision)
+    parameters = random_parameters(
+        3,
+        dimension=2,
+        widths=(5, 4),
+        num_terms=basis.num_terms,
+        num_outputs=2,
+        dtype=precision,
+    )
+    parameters = dataclasses.replace(parameters, equation={"k": jnp.asarray(0.7, precision)})
+    return eqx.tree_at(lambda each: each.weights, rows, weights), parameters
+
+
+def in_parts(rows, size):
+    return dataclasses.replace(rows, part_size=size)
+
+
+def terms_and_gradient(loss, rows, parameters):
+    moving, fixed = eqx.partition(parameters, trainable(parameters))
+    vector, tree_of = ravel_pytree(moving)
+    whole = lambda vector: eqx.combine(tree_of(vector), fixed)
+    gradient = jax.grad(lambda vector: loss.total(whole(vector), rows))
+    return jax.jit(lambda vector: (loss.terms(whole(vector), rows), gradient(vector)))(vector)
+
+
+def assert_same(found, expected, tolerance):
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        size = float(np.max(np.abs(other))) or 1.0
+        np.testing.assert_allclose(one, other, rtol=0, atol=tolerance * size)
+
+
+@pytest.mark.parametrize(
+    "size, constraint, reduction", [(20, "none", "mean"), (17, "E", "sum"), (59, "H", "mean")]
+)
+def test_loss_and_gradient_are_those_of_all_points_at_once(size, constraint, reduction):
+    rows, parameters = posed()
+    loss = Loss(constraint=constraint, constraint_weight=0.3, reduction=reduction)
+    found = terms_and_gradient(loss, in_parts(rows, size), parameters)
+    assert found[0].keys() == set(loss.names(rows))
+    assert_same(found, terms_and_gradient(loss, rows, parameters), 1e-13)
+
+
+def test_single_precision_stays_single():
+    rows, parameters = posed("float32")
+    found = terms_and_gradient(Loss("E"), in_parts(rows, 17), parameters)
+    assert {leaf.dtype for leaf in jax.tree.leaves(found)} == {jnp.dtype("float32")}
+    assert_same(found, terms_and_gradient(Loss("E"), rows, parameters), 3e-6)
+
+
+def test_causal_weights_need_all_points_at_once():
+    rows, parameters = posed(causal=None)
+    timed = dataclasses.replace(
+        rows, causal=Causal(num_chunks=3), chunks=jnp.arange(NUM_POINTS) % 3
+    )
+    found = terms_and_gradient(Loss("E"), in_parts(timed, 17), parameters)
+    assert_same(found, terms_and_gradient(Loss("E"), timed, parameters), 0)
+
+
+def test_mapped_trials_are_trained_and_balanced_alike():
+    rows, parameters = posed()
+    ones = {name: jnp.ones(()) for name in rows.names}
+    parameters = dataclasses.replace(parameters, balance=ones)
+    trials = jax.tree.map(lambda leaf: jnp.stack([leaf, 0.9 * leaf]), parameters)
+    trials = dataclasses.replace(
+        trials, keep_a=jnp.ones((2, 4), bool), keep_b=jnp.ones((2, 10), bool)
+    )
+    stage = Adam(3, balance=GradNorm(every=100))
+    run = lambda rows: stage.run(Task(rows, Loss("E"), jax.random.key(0)), trials)[0]
+    assert_same(run(in_parts(rows, 17)), run(rows), 1e-9)
+
+
+# ---- The rule ----
+
+
+def architecture(*widths):
+    return Architecture(widths, activation_named("tanh"), None, 0.0, None, False, "float64")
+
+
+def test_a_part_has_fewer_points_the_more_a_point_takes(monkeypatch):
+    monkeypatch.setattr(budget, "_num_cores", lambda: 1)
+    assert budget.cached_points(architecture(100, 50), 1) == 512
+    assert budget.cached_points(architecture(100, 50), 2) == 256
+    assert budget.cached_points(architecture(100, 50), 1000) == budget.FEWEST_CACHED_POINTS
+    assert budget.cached_points(architecture(), 1) is None
+    monkeypatch.setattr(budget, "_num_cores", lambda: 3)
+    assert budget.cached_points(architecture(100, 50), 1) == 3 * 512
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert budget.cached_points(architecture(100, 50), 1) is None
+
+
+def test_a_gradient_keeps_nothing_of_the_other_parts(monkeypatch):
+    monkeypatch.setattr(budget, "_num_cores", lambda: 1)
+    plan = make_plan(
+        pann.problems.poisson(),
+        degree=3,
+        width=100,
+        points=8192,
+        sampling="sobol",
+        by_gradient=True,
+    )
+    case = Case(plan.setup, plan.ladder[0], plan.architectures[0], **training_options())
+    prepared = prepare(case)
+    parameters = jax.tree.map(lambda leaf: leaf[0], prepared.starts)
+    moving, fixed = eqx.partition(parameters, trainable(parameters))
+
+    def temporary_bytes(rows):
+        total = lambda moving, rows: case.loss.total(eqx.combine(moving, fixed), rows)
+        program = jax.jit(jax.grad(total)).lower(moving, rows).compile()
+        return program.memory_analysis().temp_size_in_bytes
+
+    rows = prepared.task.rows
+    assert rows.part_size == 512
+    assert temporary_bytes(rows) < temporary_bytes(in_parts(rows, None)) / 4
+
+
+def test_interrupted_training_in_parts_ends_the_same(monkeypatch, tmp_path: pathlib.Path):
+    monkeypatch.setattr(budget, "cached_points", lambda architecture, trials: 10)
+    monkeypatch.setattr("pann.solving.gradient.cached_points", budget.cached_points)
+    options = dict(degree=3, width=5, points=64, sampling="uniform", constraint="E", trials=2)
+    options["recipe"] = (Adam(20, record_every=5),)
+    problem = pann.problems.poisson()
+    undisturbed = pann.solve(problem, **options)
+
+    def stop(progress: Progress) -> None:
+        if progress.step == 10:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pann.solve(problem, **options, out=tmp_path, checkpoint_every=0, report=stop)
+    resumed = pann.solve(problem, **options, out=tmp_path, resume=True)
+    leaves = lambda solution: jax.tree.leaves(solution.model.parameters)
+    for one, other in zip(leaves(resumed), leaves(undisturbed), strict=True):
+        np.testing.assert_array_equal(one, other)
