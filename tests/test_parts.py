@@ -1,7 +1,7 @@
 """Points in parts that fit the cache: the same losses, gradients and training as all at once."""
 
 import dataclasses
-import pathlib
+import functools
 
 import equinox as eqx
 import jax
@@ -14,6 +14,7 @@ from oracles import random_parameters
 import pann
 from pann.architecture import Architecture
 from pann.basis import make_basis
+from pann.checkpoints import open_checkpoint
 from pann.loss import Loss
 from pann.model import trainable
 from pann.network import activation_named
@@ -23,7 +24,7 @@ from pann.pde.rows import Causal, equation_rows
 from pann.solve import make_plan
 from pann.solving import budget
 from pann.solving.gradient import Case, prepare, training_options
-from pann.training import Adam, GradNorm, Progress, Task
+from pann.training import Adam, GradNorm, Task
 
 STRIP = pann.Box(x=(-1, 1), t=(0, 3), time="t")
 NUM_POINTS = 60
@@ -35,7 +36,8 @@ def double():
         yield
 
 
-def posed(precision="float64", causal=None):
+@functools.cache
+def posed(precision="float64"):
     """Two fields, a parameter, a nonlinear equation, conditions at points and at pairs."""
     problem = Problem(
         STRIP,
@@ -50,7 +52,7 @@ def posed(precision="float64", causal=None):
     basis = make_basis(STRIP, 3)
     points = STRIP.from_reference(np.random.default_rng(5).uniform(-1, 1, (NUM_POINTS, 2)))
     placed = [place_inside(problem, points, problem.check()), *place_conditions(problem, 5)]
-    rows = equation_rows(placed, problem, basis, precision, causal)
+    rows = equation_rows(placed, problem, basis, precision)
     weights = jnp.linspace(0.5, 2.0, len(rows.weights), dtype=precision)
     parameters = random_parameters(
         3,
@@ -101,7 +103,7 @@ def test_single_precision_stays_single():
 
 
 def test_causal_weights_need_all_points_at_once():
-    rows, parameters = posed(causal=None)
+    rows, parameters = posed()
     timed = dataclasses.replace(
         rows, causal=Causal(num_chunks=3), chunks=jnp.arange(NUM_POINTS) % 3
     )
@@ -109,17 +111,35 @@ def test_causal_weights_need_all_points_at_once():
     assert_same(found, terms_and_gradient(Loss("E"), timed, parameters), 0)
 
 
-def test_mapped_trials_are_trained_and_balanced_alike():
-    rows, parameters = posed()
+def trained(rows, parameters, **options):
+    """Two trials after some steps, with weights that were balanced before the first."""
     ones = {name: jnp.ones(()) for name in rows.names}
     parameters = dataclasses.replace(parameters, balance=ones)
-    trials = jax.tree.map(lambda leaf: jnp.stack([leaf, 0.9 * leaf]), parameters)
-    trials = dataclasses.replace(
-        trials, keep_a=jnp.ones((2, 4), bool), keep_b=jnp.ones((2, 10), bool)
-    )
-    stage = Adam(3, balance=GradNorm(every=100))
-    run = lambda rows: stage.run(Task(rows, Loss("E"), jax.random.key(0)), trials)[0]
-    assert_same(run(in_parts(rows, 17)), run(rows), 1e-9)
+    double = lambda leaf: jnp.stack([leaf, leaf if leaf.dtype == bool else 0.9 * leaf])
+    task = Task(rows, Loss("E"), jax.random.key(0), **options)
+    stage = Adam(4, record_every=2, balance=GradNorm(every=100))
+    return stage.run(task, jax.tree.map(double, parameters))[0]
+
+
+def test_mapped_trials_are_trained_and_balanced_alike():
+    rows, parameters = posed()
+    assert_same(trained(in_parts(rows, 17), parameters), trained(rows, parameters), 1e-9)
+
+
+def test_interrupted_training_ends_in_the_same_bits(tmp_path):
+    rows, parameters = posed()
+    rows = in_parts(rows, 17)
+
+    def stop(progress):
+        if progress.step == 4:
+            raise KeyboardInterrupt
+
+    place, _ = open_checkpoint(tmp_path, {}, resume=False, interval=0.0)
+    with pytest.raises(KeyboardInterrupt):
+        trained(rows, parameters, checkpoint=place, report=stop)
+    place, _ = open_checkpoint(tmp_path, {}, resume=True, interval=0.0)
+    assert place.under_way().notes["step"] == 2
+    assert_same(trained(rows, parameters, checkpoint=place), trained(rows, parameters), 0)
 
 
 # ---- The rule ----
@@ -164,23 +184,3 @@ def test_a_gradient_keeps_nothing_of_the_other_parts(monkeypatch):
     rows = prepared.task.rows
     assert rows.part_size == 512
     assert temporary_bytes(rows) < temporary_bytes(in_parts(rows, None)) / 4
-
-
-def test_interrupted_training_in_parts_ends_the_same(monkeypatch, tmp_path: pathlib.Path):
-    monkeypatch.setattr(budget, "cached_points", lambda architecture, trials: 10)
-    monkeypatch.setattr("pann.solving.gradient.cached_points", budget.cached_points)
-    options = dict(degree=3, width=5, points=64, sampling="uniform", constraint="E", trials=2)
-    options["recipe"] = (Adam(20, record_every=5),)
-    problem = pann.problems.poisson()
-    undisturbed = pann.solve(problem, **options)
-
-    def stop(progress: Progress) -> None:
-        if progress.step == 10:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        pann.solve(problem, **options, out=tmp_path, checkpoint_every=0, report=stop)
-    resumed = pann.solve(problem, **options, out=tmp_path, resume=True)
-    leaves = lambda solution: jax.tree.leaves(solution.model.parameters)
-    for one, other in zip(leaves(resumed), leaves(undisturbed), strict=True):
-        np.testing.assert_array_equal(one, other)
