@@ -25,6 +25,7 @@ LAYERS = (
     "samples",
     "devices",
     "chunks",
+    "parts",
     "basis",
     "network",
     "model",
