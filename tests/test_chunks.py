@@ -252,14 +252,10 @@ def test_a_gradient_takes_no_more_than_the_memory_given():
     case = Case(plan.setup, plan.ladder[0], plan.architectures[0], **training_options())
     prepared = prepare(case)
     parameters = jax.tree.map(lambda leaf: leaf[0], prepared.starts)
-
-    def taken(rows):
-        held = sum(leaf.nbytes for leaf in jax.tree.leaves(rows))
-        return held + temporary_bytes(rows, parameters)
-
-    assert taken(prepared.task.rows) < memory
+    held = sum(leaf.nbytes for leaf in jax.tree.leaves(prepared.task.rows))
+    assert held + temporary_bytes(prepared.task.rows, parameters) < memory
     free = dataclasses.replace(case, setup=dataclasses.replace(plan.setup, memory=None))
-    assert taken(prepare(free).task.rows) > 3 * memory
+    assert temporary_bytes(prepare(free).task.rows, parameters) > 3 * memory
 
 
 def test_solutions_are_those_without_chunks():

@@ -153,11 +153,6 @@ class Loss:
                 f"constraint_weight must not be negative, got {self.constraint_weight}"
             )
 
-    @property
-    def is_sum(self) -> bool:
-        """Whether all terms can be added up from parts of the points."""
-        return self.constraint != "exact" and self.norm != "spectral"
-
     def names(self, rows: TrainingRows) -> tuple[str, ...]:
         """The names of the terms."""
         if self.constraint == "l1":

@@ -6,7 +6,6 @@ points of the equation.
 """
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -17,7 +16,6 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from pann import parts
 from pann.basis import Basis
-from pann.chunked_data import only
 from pann.domain import Box
 from pann.loss import CONSTRAINT, Measure, TrainingRows, halves
 from pann.model import Parameters
@@ -73,8 +71,8 @@ class Causal:
 class EquationRows(TrainingRows):
     """Blocks of rows, the equation's first; table and weights at their points one after another.
 
-    With `causal` the equation's points are in chunks of time; without, `part_size` is how many of
-    them are taken at once, for a measure that adds up over points.
+    With `causal` the equation's points are in chunks of time. Without it, and without a constraint,
+    whose gradient would be a second way back, `part_size` is how many of them are taken at once.
     """
 
     blocks: tuple[Block, ...]
@@ -101,8 +99,8 @@ class EquationRows(TrainingRows):
         reduction: str,
         measure: Measure | None = None,
     ) -> dict[str, Float[Array, ""]]:
-        if self._num_parts > 1:
-            return self._squares_by_parts(parameters, reduction, measure)
+        if self._num_parts > 1 and measure is None:
+            return self._squares_by_parts(parameters, reduction)
         each, squares = self.squares_at_points(parameters, measure)
         for block, of_points in zip(self.blocks, each, strict=True):
             count = block.x.shape[0]
@@ -121,14 +119,12 @@ class EquationRows(TrainingRows):
         return -(-self.num_points // self.part_size)
 
     def _squares_by_parts(
-        self, parameters: Parameters, reduction: str, measure: Measure | None
+        self, parameters: Parameters, reduction: str
     ) -> dict[str, Float[Array, ""]]:
         """The same, the equation's points part by part and then those of the conditions."""
-        of_part = functools.partial(_sums_of_part, measure=measure)
-        squares = parts.total(parameters, self, of_part, self._num_parts)
-        if reduction == "sum":
-            name = self.blocks[0].name
-            squares = squares | {name: self.num_points * squares[name]}
+        of_equation = parts.total(parameters, self, _square_of_part, self._num_parts)
+        factor = self.num_points if reduction == "sum" else 1
+        squares = {self.blocks[0].name: factor * of_equation}
         if len(self.blocks) == 1:
             return squares
         conditions = dataclasses.replace(
@@ -233,12 +229,12 @@ def moments(causal: Causal, inside: Placed, problem: Problem) -> Int[np.ndarray,
     return causal.chunks(problem.domain.to_reference(inside.points)[:, axis])
 
 
-def _sums_of_part(
-    parameters: Parameters, rows: EquationRows, number: Int[Array, ""], *, measure: Measure | None
-) -> dict[str, Float[Array, ""]]:
+def _square_of_part(
+    parameters: Parameters, rows: EquationRows, number: Int[Array, ""]
+) -> Float[Array, ""]:
     part, is_new = rows.part(number)
-    (each,), sums = part.squares_at_points(parameters, measure and only(is_new, measure))
-    return sums | {part.blocks[0].name: jnp.sum(is_new * each)}
+    (each,), _ = part.squares_at_points(parameters, None)
+    return jnp.sum(is_new * each)
 
 
 def _features_and_channels(

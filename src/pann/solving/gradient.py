@@ -191,7 +191,7 @@ def prepare(case: Case) -> Prepared:
     problem = setup.problem
     placed = setup.placed(basis)
     parts = gradient_chunking(placed[0], basis, case.architecture, case.trials, setup.memory)
-    at_once = cached_points(case.architecture, case.trials) if case.loss.is_sum else None
+    at_once = cached_points(case.architecture, case.trials)
     rows: TrainingRows = (
         equation_rows(placed, problem, basis, precision, case.causal, at_once)
         if parts is None

@@ -15,7 +15,11 @@ CHUNKABLE = GradientStage | Ridge | Prune
 
 def can_chunk(stages: Sequence[Stage], loss: Loss, basis: Basis) -> bool:
     """Whether neither a stage nor the loss nor the basis needs all rows at once."""
-    return loss.is_sum and not needs_whole_table(stages) and is_in_program(basis)
+    return _is_sum(loss) and not needs_whole_table(stages) and is_in_program(basis)
+
+
+def _is_sum(loss: Loss) -> bool:
+    return loss.constraint != "exact" and loss.norm != "spectral"
 
 
 def needs_whole_table(recipe: str | Sequence[Stage] | None) -> bool:
@@ -33,7 +37,7 @@ def check_chunks(stages: Sequence[Stage], loss: Loss, basis: Basis) -> None:
                 f"the table is larger than the memory given, and {type(stage).__name__} needs all "
                 f"of it; train with Adam, LBFGS, Prune or Ridge alone, {cure}"
             )
-    if not loss.is_sum:
+    if not _is_sum(loss):
         what = "exact constraint" if loss.constraint == "exact" else "spectral norm"
         raise ValueError(
             f"the table is larger than the memory given, and the {what} needs all of it; use "
