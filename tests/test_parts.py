@@ -157,7 +157,7 @@ def test_a_part_has_fewer_points_the_more_a_point_takes(monkeypatch):
     assert budget.cached_points(architecture(100, 50), 1000) == budget.FEWEST_CACHED_POINTS
     assert budget.cached_points(architecture(), 1) is None
     monkeypatch.setattr(budget, "_num_cores", lambda: 3)
-    assert budget.cached_points(architecture(100, 50), 1) == 3 * 512
+    assert budget.cached_points(architecture(100, 50), 1) == 3 * 1024
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert budget.cached_points(architecture(100, 50), 1) is None
 

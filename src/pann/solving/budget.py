@@ -25,8 +25,9 @@ SHARE = 0.8
 # Chunks smaller than this are bound by calls.
 FEWEST_POINTS = 100
 # What a core has at hand of each derivative of a layer: 512 points of 100 units measured best, in
-# either precision. Parts of fewer points are bound by calls.
-CACHED_NUMBERS, FEWEST_CACHED_POINTS = 51_200, 128
+# either precision; twice that where work is handed out to several cores, which takes time. Parts of
+# fewer points than the third number are bound by calls.
+CACHED_NUMBERS, CACHED_NUMBERS_SHARED, FEWEST_CACHED_POINTS = 51_200, 102_400, 128
 
 
 def gradient_chunking(
@@ -44,8 +45,9 @@ def cached_points(architecture: Architecture, trials: int) -> int | None:
     """How many points gradients take at once: those of the cache; on a GPU, all there are."""
     if jax.default_backend() != "cpu" or not architecture.widths:
         return None
-    units = max(architecture.widths) * trials
-    return _num_cores() * max(FEWEST_CACHED_POINTS, CACHED_NUMBERS // units)
+    cores, units = _num_cores(), max(architecture.widths) * trials
+    numbers = CACHED_NUMBERS if cores == 1 else CACHED_NUMBERS_SHARED
+    return cores * max(FEWEST_CACHED_POINTS, numbers // units)
 
 
 def _num_cores() -> int:
