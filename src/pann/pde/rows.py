@@ -21,7 +21,7 @@ from pann.loss import CONSTRAINT, Measure, TrainingRows, halves
 from pann.model import Parameters
 from pann.network.taylor import feature_derivatives
 from pann.pde.blocks import Block, Placed, make_block
-from pann.pde.evaluation import combine_features
+from pann.pde.evaluation import combine_features, on_reference
 from pann.pde.levenberg import block_channels
 from pann.pde.problem import Problem
 
@@ -252,7 +252,7 @@ def _features_and_channels(
     wanted = tuple(dict.fromkeys((value, *(order for each in together for order in each.orders))))
     points = [x for each in together for x in (each.x, each.x_minus) if x is not None]
     x = jnp.concatenate(points) if len(points) > 1 else inside
-    derivatives = feature_derivatives(parameters.network, x, wanted)
+    derivatives = feature_derivatives(parameters.network, x, on_reference(wanted, domain))
     channels = combine_features(derivatives, parameters, x, wanted, domain)
     own, start = [], 0
     for block in together:

@@ -14,7 +14,7 @@ from pann.architecture import Architecture
 from pann.basis import Basis
 from pann.basis.in_program import check_in_program, is_in_program
 from pann.chunks import Chunking, chunking
-from pann.network.jets import lower_set
+from pann.network.jets import propagated
 from pann.pde.blocks import Placed
 
 # Arrays of the size of a layer's derivatives, of a table and of a Jacobian that a program holds at
@@ -36,7 +36,7 @@ def gradient_chunking(
     """Chunks for the loss of all trials and its gradient."""
     item = np.dtype(architecture.precision).itemsize
     units = sum(architecture.widths) * trials
-    layers = units * len(lower_set(inside.orders)) * LAYER_COPIES
+    layers = units * len(propagated(inside.orders)) * LAYER_COPIES
     stored = _stored(inside, item) + 2 * item * trials
     return _chunking(inside, basis, item, layers, stored, memory)
 
