@@ -19,6 +19,7 @@ SOURCE = pathlib.Path(__file__).parent.parent / "src"
 LAYERS = (
     "domain",
     "compiling",
+    "products",
     "array_cache",
     "disks",
     "points",
