@@ -14,13 +14,14 @@ import sys
 import threading
 import time
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
 from run_works import noted, square
 
 from pann.files import FileError
-from pann.runs import Claims, Result, Row, Store, Summary, parse_shard, sweep
+from pann.runs import Claims, Result, Row, Store, Summary, parse_shard, programs, sweep
 from pann.runs import attempt as attempts
 from pann.runs.claims import look
 from pann.runs.surroundings import surroundings
@@ -749,3 +750,14 @@ def test_seconds_of_a_run_are_those_of_the_work(tmp_path):
     )
     outcome = attempts.attempt(attempts.Task(row), noted, store)
     assert 0.2 <= outcome.seconds == store.record(row)["seconds"] < 2.0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts mappings")
+@pytest.mark.parametrize("limit, forgotten", [(1_000_000, False), (10, True)])
+def test_programs_are_forgotten_when_mappings_run_short(tmp_path, monkeypatch, limit, forgotten):
+    (tmp_path / "limit").write_text(str(limit))
+    monkeypatch.setattr(programs, "MOST_MAPPINGS", tmp_path / "limit")
+    cleared = []
+    monkeypatch.setattr(jax, "clear_caches", lambda: cleared.append(True))
+    sweep([Row("squares", {"x": 2})], square, tmp_path / "store")
+    assert bool(cleared) == forgotten

@@ -38,6 +38,8 @@ SHOWN = (
     "c",
 )
 DEFAULT_STORE = pathlib.Path("paper-runs")
+# Columns of a name, the longest and a space.
+NAME = len("conventional_high_dimensional") + 2
 
 
 @app.command("list")
@@ -54,7 +56,7 @@ def list_experiments(as_json: Json = False) -> None:
             }
             report = {"name": each.name, "shows": each.shows, "rows": counts}
             told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-            lines = [f"{each.name:18}{each.shows}", f"{'':18}rows: {told}"]
+            lines = [f"{each.name:{NAME}}{each.shows}", f"{'':{NAME}}rows: {told}"]
             show_report(report, lines, as_json=as_json)
 
 
@@ -134,7 +136,7 @@ def status(
             }
             told = ", ".join(f"{count} {name}" for name, count in counts.items())
             report = {"name": experiment.name, **counts}
-            show_report(report, [f"{experiment.name:18}{told}"], as_json=as_json)
+            show_report(report, [f"{experiment.name:{NAME}}{told}"], as_json=as_json)
 
 
 @app.command()

@@ -21,6 +21,7 @@ from pann.runs.attempt import (
     reason_of,
 )
 from pann.runs.claims import Claim
+from pann.runs.programs import forget_programs_if_many
 from pann.runs.result import Result
 from pann.runs.row import Row
 from pann.runs.store import Store
@@ -79,6 +80,7 @@ def attempt_unit(
 
     Rows that were begun alone go on alone; so do all where running them as one fails.
     """
+    forget_programs_if_many()
     as_one = [index for index, task in tasks.items() if not store.is_begun(task.row)]
     if together is not None and len(as_one) > 1:
         several = {index: tasks[index] for index in as_one}
