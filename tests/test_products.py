@@ -93,18 +93,14 @@ def monomials(x):
     return np.stack([x[:, 0] ** i * x[:, 1] ** j for i in range(4) for j in range(4 - i)], axis=1)
 
 
-def test_two_products_beside_a_polynomial_are_found():
+def test_a_product_beside_a_polynomial_is_found():
     generator = np.random.default_rng(2)
-    breaks = np.linspace(-1, 1, 17)
-    splines = [Spline(breaks, generator.normal(size=19)) for _ in range(4)]
-    separable = lambda x: sum(
-        by_scipy(splines[i], x[:, 0]) * by_scipy(splines[i + 1], x[:, 1]) for i in (0, 2)
-    )
-    function = lambda x: separable(x) + 3 * x[:, 0] * x[:, 1] ** 2 - x[:, 0]
-    split, columns = split_of(function, monomials, 2000)
-    found = find_products(split, columns, 6, 0.05, np.random.default_rng(0))
-    assert len(found.products) <= 6
-    assert found.error < 1e-3 * np.linalg.norm(split.held_out.target)
+    splines = [Spline(np.linspace(-1, 1, 17), generator.normal(size=19)) for _ in range(2)]
+    product = lambda x: by_scipy(splines[0], x[:, 0]) * by_scipy(splines[1], x[:, 1])
+    function = lambda x: product(x) + 3 * x[:, 0] * x[:, 1] ** 2 - x[:, 0]
+    split, columns = split_of(function, monomials, 1500)
+    found = find_products(split, columns, 1, 0.2, np.random.default_rng(0))
+    assert found.error < 1e-2 * np.linalg.norm(split.held_out.target)
 
 
 def test_no_product_is_found_in_noise():
@@ -127,19 +123,17 @@ def test_products_follow_what_the_polynomial_cannot():
     assert "products of splines" in str(fitted)
 
 
-def test_rows_without_weight_do_not_count():
-    points, values = rows_of(rough, 1000, 4)
-    spoiled = np.where(np.arange(1000) % 4 == 0, 7.0, values)
-    weights = (spoiled == values).astype(float)
-    fitted = pann.fit(
-        points, spoiled, domain=SQUARE, degree=4, recipe=PRODUCTS, sample_weight=weights
-    )
-    assert relative_error(fitted, rough) < 0.1
-
-
-def test_a_model_without_polynomial_can_have_products():
+def test_rows_without_weight_do_not_count_and_no_polynomial_is_needed():
     points, values = rows_of(rough, 1000, 5)
-    fitted = pann.fit(points, values + 2, domain=SQUARE, degree=None, recipe=PRODUCTS[1:])
+    counts = np.arange(1000) % 8 > 0
+    fitted = pann.fit(
+        points,
+        np.where(counts, values + 2, 7.0),
+        domain=SQUARE,
+        degree=None,
+        recipe=PRODUCTS[1:],
+        sample_weight=counts.astype(float),
+    )
     assert relative_error(fitted, lambda x: rough(x) + 2) < 0.01
 
 
@@ -148,10 +142,11 @@ def test_a_model_without_polynomial_can_have_products():
     [(1, False, "without held-out rows"), (2, True, "one output, and there are 2")],
 )
 def test_what_hinders_products_is_said(num_outputs, held_out, message):
-    rows = random_rows(0, 60, num_outputs)
-    task = make_task(rows, held_out=random_rows(1, 30, num_outputs) if held_out else None)
-    trials = stack(*(random_parameters(seed, num_outputs=num_outputs) for seed in range(2)))
-    same, outcome = AddProducts().run(task, trials)
+    with jax.enable_x64(True):
+        rows = random_rows(0, 60, num_outputs)
+        task = make_task(rows, held_out=random_rows(1, 30, num_outputs) if held_out else None)
+        trials = stack(*(random_parameters(seed, num_outputs=num_outputs) for seed in range(2)))
+        same, outcome = AddProducts().run(task, trials)
     assert same is trials
     assert message in outcome.notes[0]
 
@@ -167,7 +162,7 @@ def test_impossible_options_are_refused(options):
 
 @pytest.fixture(scope="module")
 def model():
-    points, values = rows_of(rough, 600, 6)
+    points, values = rows_of(rough, 400, 6)
     return pann.fit(points, values, domain=SQUARE, degree=4, recipe=PRODUCTS, trials=2).model
 
 

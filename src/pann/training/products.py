@@ -37,7 +37,7 @@ class AddProducts(Stage):
     """
 
     limit: int = 4
-    gain: float = 0.05
+    gain: float = 0.2
 
     def __post_init__(self) -> None:
         if self.limit < 1:

@@ -5,7 +5,8 @@ Sums of such products are the separable functions of Beylkin, Garcke and Mohlenk
 every axis: a product resolves N points along an axis, where a grid would have N^(1/d). All
 coefficients of its splines move together by Levenberg-Marquardt, with the columns eliminated:
 alternating between the axes crawls beside a polynomial. Then the cells that hold most of the
-squared residual are halved, as long as the error at held-out rows falls.
+squared residual are halved, as long as the error at held-out rows falls. Where hardly any row says
+what a spline is, or the other factors are small, a slight penalty on its second differences does.
 """
 
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 import scipy.sparse
+import scipy.sparse.linalg
 from jaxtyping import Bool, Float
 
 from pann.training.splines import Spline
@@ -26,6 +28,7 @@ STARTS = 3
 ROUNDS = 16
 PATIENCE = 3
 
+PENALTY = 1e-4
 ITERATIONS = 30
 SMALLEST_DECREASE = 1e-5
 FIRST_DAMPING = 1e-6
@@ -193,14 +196,17 @@ def _trained(linear: LinearFit, product: Product) -> tuple[Product, Float[np.nda
 
     def residual(unknowns: np.ndarray) -> np.ndarray:
         column = train.weights * np.prod(factors(unknowns), axis=0)
-        return linear.rest(column - train.target)
+        return np.concatenate([linear.rest(column - train.target), bends @ unknowns])
 
+    jacobian = _jacobian(matrices, factors(unknowns), train.weights)
+    bends = _second_differences(jacobian, [s.coefficients.size for s in product])
     current, damping = residual(unknowns), FIRST_DAMPING
     for _ in range(ITERATIONS):
         jacobian = _jacobian(matrices, factors(unknowns), train.weights)
         in_columns = jacobian.T @ linear.q
-        normal = (jacobian.T @ jacobian).toarray() - in_columns @ in_columns.T
-        tried = _step(normal, jacobian.T @ current, damping, unknowns, current, residual)
+        normal = (jacobian.T @ jacobian + bends.T @ bends).toarray() - in_columns @ in_columns.T
+        gradient = scipy.sparse.vstack([jacobian, bends]).T @ current
+        tried = _step(normal, gradient, damping, unknowns, current, residual)
         if tried is None:
             break
         decrease = 1 - np.linalg.norm(tried.residual) / np.linalg.norm(current)
@@ -208,7 +214,9 @@ def _trained(linear: LinearFit, product: Product) -> tuple[Product, Float[np.nda
         if decrease < SMALLEST_DECREASE:
             break
     parts = zip(product, np.split(unknowns, ends), strict=True)
-    return tuple(Spline(s.breaks, coefficients) for s, coefficients in parts), current
+    return tuple(Spline(s.breaks, coefficients) for s, coefficients in parts), current[
+        : len(train.x)
+    ]
 
 
 def _jacobian(
@@ -223,6 +231,19 @@ def _jacobian(
         for other, matrix in zip(others, matrices, strict=True)
     ]
     return scipy.sparse.csr_array(scipy.sparse.hstack(blocks))
+
+
+def _second_differences(
+    jacobian: scipy.sparse.csr_array, sizes: list[int]
+) -> scipy.sparse.csr_array:
+    """The penalty's rows: small beside the rows that say what an average coefficient is."""
+    squares = np.split(scipy.sparse.linalg.norm(jacobian, axis=0) ** 2, np.cumsum(sizes)[:-1])
+    blocks = [
+        np.sqrt(PENALTY * np.mean(square))
+        * scipy.sparse.diags_array([1.0, -2.0, 1.0], offsets=[0, 1, 2], shape=(size - 2, size))
+        for square, size in zip(squares, sizes, strict=True)
+    ]
+    return scipy.sparse.csr_array(scipy.sparse.block_diag(blocks))
 
 
 class _Tried(NamedTuple):
