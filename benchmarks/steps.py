@@ -14,6 +14,7 @@ from pann.model import Parameters
 from pann.network import RandomFourier, activation_named
 from pann.pde import Problem
 from pann.pde.rows import Causal, equation_rows
+from pann.solving.budget import cached_points
 from pann.solving.setup import Setup
 from pann.training import Adam, Constant, GradNorm, Task
 
@@ -50,7 +51,8 @@ class Step:
             kind=self.kind,
         )
         key = jax.random.key(0)
-        rows = equation_rows(setup.placed(basis), problem, basis, precision, self.causal)
+        at_once = cached_points(architecture, self.trials)
+        rows = equation_rows(setup.placed(basis), problem, basis, precision, self.causal, at_once)
         sizes = (problem.domain.dimension, basis.num_terms, len(problem.fields))
         starts = [
             architecture.start(*sizes, key=jax.random.fold_in(key, trial))

@@ -6,7 +6,7 @@ import pann
 
 problem = pann.Problem.manufactured(
     pann.Box(x=(0, 1), y=(0, 1)),
-    operator=lambda u: u.xx + u.yy - jnp.exp(u.value),
+    operator=lambda u: u.laplacian - jnp.exp(u.value),
     exact=lambda x, y: jnp.cos(3 * x) * y**2,
 )
 solution = pann.solve(problem)

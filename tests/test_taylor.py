@@ -22,7 +22,7 @@ from pann.network import (
     activation_named,
 )
 from pann.network.activation_derivatives import derivatives
-from pann.network.jets import lower_set, partitions, splits
+from pann.network.jets import Laplacian, lower_set, partitions, splits
 from pann.network.taylor import check_orders, feature_derivatives, smoothness
 
 CIRCLES = ("circles", "circles and waves")
@@ -227,6 +227,17 @@ def test_a_modified_network_without_some_of_its_units():
     compare(network, make_points(), ((0, 0), (1, 0), (1, 2), (4, 0)))
 
 
+def shapes_of_products(jaxpr):
+    """The shapes of all matrix products, those of functions with derivatives of their own too."""
+    shapes = []
+    for step in jaxpr.eqns:
+        if step.primitive.name == "dot_general":
+            shapes.append(step.outvars[0].aval.shape)
+        elif "call_jaxpr" in step.params:
+            shapes += shapes_of_products(step.params["call_jaxpr"].jaxpr)
+    return shapes
+
+
 @pytest.mark.parametrize(
     "backend, products",
     [
@@ -240,8 +251,7 @@ def test_just_the_rows_needed_are_multiplied_in_gates(backend, products, monkeyp
     network, x = make_network(kind="modified"), make_points(num_points=10)
     compare(network, x, ((3, 0),))
     jaxpr = jax.make_jaxpr(lambda x: feature_derivatives(network, x, ((3, 0),)))(x)
-    multiplied = [step for step in jaxpr.eqns if step.primitive.name == "dot_general"]
-    assert [step.outvars[0].aval.shape for step in multiplied] == products
+    assert shapes_of_products(jaxpr.jaxpr) == products
 
 
 @pytest.mark.parametrize(
@@ -394,9 +404,38 @@ def test_just_the_rows_needed_are_multiplied(backend, products, monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: backend)
     network, x, orders = make_network(), make_points(num_points=10), ((0, 1), (3, 0))
     jaxpr = jax.make_jaxpr(lambda x: feature_derivatives(network, x, orders))(x)
-    multiplied = [step for step in jaxpr.eqns if step.primitive.name == "dot_general"]
-    assert [step.outvars[0].aval.shape for step in multiplied] == products
+    assert shapes_of_products(jaxpr.jaxpr) == products
     compare(network, x, orders)
+
+
+# ---- The Laplacian ----
+
+
+@pytest.mark.parametrize("kind", ["mlp", "modified"])
+@pytest.mark.parametrize("embedding", [None, "fourier", "periodic", "circles and waves", "user"])
+def test_the_laplacian_is_the_trace_of_the_second_derivatives(kind, embedding):
+    network, x = make_network(2, "tanh", embedding, kind=kind), make_points()
+    laplacian = Laplacian((2.0, 0.5))
+    found = feature_derivatives(network, x, ((0, 0), (1, 0), laplacian))
+    hessians = jax.vmap(jax.jacfwd(jax.jacfwd(network.features)))(x)
+    trace = 2.0 * hessians[..., 0, 0] + 0.5 * hessians[..., 1, 1]
+    np.testing.assert_allclose(found[laplacian], trace, rtol=1e-9, atol=1e-9 * abs(trace).max())
+    compare(network, x, ((0, 0), (1, 0)))
+
+
+def test_the_laplacian_of_a_network_of_the_user():
+    network, x, laplacian = Quadratic(jnp.asarray(1.5)), make_points(), Laplacian((1.0, 1.0))
+    found = feature_derivatives(network, x, (laplacian,))[laplacian]
+    second = feature_derivatives(network, x, ((2, 0), (0, 2)))
+    np.testing.assert_allclose(found, second[2, 0] + second[0, 2], rtol=1e-12)
+
+
+def test_the_laplacian_takes_one_array_for_all_axes():
+    network, x = make_network(3), make_points(3, num_points=10)
+    jaxpr = jax.make_jaxpr(lambda x: feature_derivatives(network, x, (Laplacian((1.0,) * 3),)))(x)
+    # After the first layer the value, three slopes and the Laplacian, instead of seven arrays.
+    deep = [shape for shape in shapes_of_products(jaxpr.jaxpr) if shape[0] == 10]
+    assert len(deep) == 1 + 5 * (len(network.weights) - 1)
 
 
 # ---- What is refused ----

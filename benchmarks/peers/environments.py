@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -80,4 +81,6 @@ def ask(peer: Peer, job: dict, limit: float = 900.0, one_core: bool = False) -> 
     except subprocess.TimeoutExpired:
         return {"reason": f"took longer than {limit:g} s"}
     except (IndexError, json.JSONDecodeError):
+        if finished.returncode == -signal.SIGKILL:
+            return {"reason": "killed by the system, which had no more memory for it"}
         return {"reason": (finished.stderr.strip().splitlines() or ["no answer"])[-1]}

@@ -20,6 +20,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from pann.products import combine
+
 CONSTRAINTS = ("A", "B", "C", "D", "E", "F", "G", "H")
 POWER_ITERATIONS = 100
 
@@ -56,12 +58,9 @@ def constraint_norm(
 def squared_norm(name: str, network: Half, polynomial: Half) -> Float[Array, ""]:
     """|C_name|^2 in the Frobenius norm, a sum over the points."""
     network_form, polynomial_form = _FORMS[name]
-    squares = [
-        _squared_rows(network_form, network, output)
-        @ _squared_rows(polynomial_form, polynomial, output)
-        for output in range(network.coefficients.shape[1])
-    ]
-    return jnp.sum(jnp.stack(squares))
+    return jnp.sum(
+        _squared_rows(network_form, network) * _squared_rows(polynomial_form, polynomial)
+    )
 
 
 # Which form each half takes in a constraint: its sum, its functions, its coefficients, or its
@@ -78,18 +77,20 @@ _FORMS = {
 }
 
 
-def _squared_rows(form: str, half: Half, output: int) -> Float[Array, " points"]:
-    """Squared length of each row of a half's factor."""
-    coefficients = half.coefficients[:, output]
+def _squared_rows(form: str, half: Half) -> Float[Array, "points outputs"]:
+    """Squared length of each row of a half's factor, for each output."""
+    functions, coefficients = half.functions, half.coefficients
     match form:
         case "sum":
-            return (half.functions @ coefficients) ** 2
+            return combine(functions, coefficients) ** 2
         case "functions":
-            return half.functions**2 @ half.kept.astype(coefficients.dtype)
+            kept = half.kept.astype(coefficients.dtype)[:, None]
+            return combine(functions**2, jnp.broadcast_to(kept, coefficients.shape))
         case "coefficients":
-            return jnp.full(half.functions.shape[0], jnp.sum(coefficients**2))
+            shape = (functions.shape[0], coefficients.shape[1])
+            return jnp.broadcast_to(jnp.sum(coefficients**2, axis=0), shape)
         case _:
-            return half.functions**2 @ coefficients**2
+            return combine(functions**2, coefficients**2)
 
 
 def _factor(form: str, half: Half, output: int) -> Float[Array, "points columns"]:

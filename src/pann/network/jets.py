@@ -1,14 +1,19 @@
 """Jets: a function's value and derivatives at points, one array for each multi-index.
 
 A linear map acts on each of them alone, an activation by Faa di Bruno's formula, a product by
-Leibniz' rule.
+Leibniz' rule. So does the Laplacian: where it alone is asked for, it is one array for all axes,
+
+    lap f(z) = f'(z) lap z + f''(z) |grad z|^2,  lap(f g) = f lap g + 2 grad f . grad g + g lap f.
 """
 
+import dataclasses
 import functools
 import itertools
 import math
+import operator
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,23 +21,100 @@ from jaxtyping import Array, Float
 
 from pann.network.activation_derivatives import derivatives
 from pann.network.activations import Activation
+from pann.products import product
 
 Order = tuple[int, ...]
-# A derivative that is absent is zero; one that is the same at all points has a single row.
-Jet = dict[Order, Float[Array, "_ _"]]
 
-# ---- Multi-indices ----
+
+@dataclasses.dataclass(frozen=True)
+class Laplacian:
+    """sum_i weights[i] d^2/dx_i^2, a derivative like others."""
+
+    weights: tuple[float, ...]
+
+    @property
+    def axes(self) -> tuple[tuple[float, Order], ...]:
+        """The axes that it has, as weights and first derivatives."""
+        unit = lambda axis: tuple(int(axis == other) for other in range(len(self.weights)))
+        return tuple((weight, unit(axis)) for axis, weight in enumerate(self.weights) if weight)
+
+    @property
+    def terms(self) -> tuple[tuple[float, Order], ...]:
+        """The weights and second derivatives that it is the sum of."""
+        return tuple((weight, tuple(2 * n for n in first)) for weight, first in self.axes)
+
+    def total(self, of: Callable[[Order], Any]) -> Any:
+        """The sum, from its terms."""
+        return functools.reduce(operator.add, (weight * of(order) for weight, order in self.terms))
+
+    # Programs keep jets in the order of their keys: multi-indices first.
+    def __lt__(self, other: object) -> bool:
+        return isinstance(other, Laplacian) and self.weights < other.weights
+
+    def __gt__(self, other: object) -> bool:
+        return not isinstance(other, Laplacian) or self.weights > other.weights
+
+
+Derivative = Order | Laplacian
+# A derivative that is absent is zero; one that is the same at all points has a single row.
+Jet = dict[Derivative, Float[Array, "_ _"]]
+
+# ---- Derivatives ----
+
+
+def degree(derivative: Derivative) -> int:
+    """How often it differentiates."""
+    return 2 if isinstance(derivative, Laplacian) else sum(derivative)
+
+
+def in_terms(derivatives: Iterable[Derivative]) -> tuple[Order, ...]:
+    """The multi-indices, and those that Laplacians are sums of."""
+    each = (
+        [second for _, second in derivative.terms]
+        if isinstance(derivative, Laplacian)
+        else [derivative]
+        for derivative in derivatives
+    )
+    return tuple(dict.fromkeys(itertools.chain(*each)))
+
+
+def gathered(jet: Jet, wanted: Iterable[Derivative]) -> Jet:
+    """What is wanted, Laplacians from their terms."""
+    found: Jet = {}
+    for derivative in wanted:
+        if derivative in jet:
+            found[derivative] = jet[derivative]
+        elif isinstance(derivative, Laplacian):
+            parts = [weight * jet[second] for weight, second in derivative.terms if second in jet]
+            if parts:
+                found[derivative] = functools.reduce(jnp.add, parts)
+    return found
 
 
 def lower_set(orders: Iterable[Order]) -> tuple[Order, ...]:
-    """All multi-indices at or below one of the orders: what must be propagated to get them."""
+    """All multi-indices at or below one of the orders."""
     below = (itertools.product(*(range(n + 1) for n in order)) for order in orders)
     return tuple(sorted(set(itertools.chain(*below)), key=lambda order: (sum(order), order)))
 
 
+def propagated(derivatives: Iterable[Derivative]) -> tuple[Derivative, ...]:
+    """What must be propagated to get the derivatives: all below them, Laplacians last."""
+    orders: list[Order] = []
+    laplacians: dict[Laplacian, None] = {}
+    for derivative in derivatives:
+        if isinstance(derivative, Laplacian):
+            laplacians[derivative] = None
+            orders += [first for _, first in derivative.axes]
+        else:
+            orders.append(derivative)
+    return (*lower_set(orders), *laplacians)
+
+
 @functools.cache
-def partitions(order: Order) -> tuple[tuple[int, tuple[Order, ...]], ...]:
+def partitions(order: Derivative) -> tuple[tuple[int | float, tuple[Derivative, ...]], ...]:
     """The terms of Faa di Bruno's formula: (3, ((1,), (2,))) stands for 3 f''(z) z_xx z_x."""
+    if isinstance(order, Laplacian):
+        return ((1, (order,)), *((weight, (first, first)) for weight, first in order.axes))
     single = tuple(axis for axis, count in enumerate(order) for _ in range(count))
     counts = Counter(
         tuple(sorted(tuple(block.count(axis) for axis in range(len(order))) for block in blocks))
@@ -53,8 +135,12 @@ def _set_partitions(items: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], .
 
 
 @functools.cache
-def splits(order: Order) -> tuple[tuple[int, Order, Order], ...]:
+def splits(order: Derivative) -> tuple[tuple[int | float, Derivative, Derivative], ...]:
     """The terms of Leibniz' rule: (2, (1,), (1,)) stands for 2 f_x g_x."""
+    if isinstance(order, Laplacian):
+        value = (0,) * len(order.weights)
+        crossed = ((2 * weight, first, first) for weight, first in order.axes)
+        return ((1, value, order), *crossed, (1, order, value))
     return tuple(
         (
             math.prod(map(math.comb, order, part)),
@@ -68,34 +154,34 @@ def splits(order: Order) -> tuple[tuple[int, Order, Order], ...]:
 # ---- Jets ----
 
 
-def activate(activation: Activation, jet: Jet, wanted: tuple[Order, ...]) -> Jet:
-    highest = max(map(sum, wanted))
+def activate(activation: Activation, jet: Jet, wanted: tuple[Derivative, ...]) -> Jet:
+    highest = max(map(degree, wanted))
     return compose(derivatives(activation, value_of(jet), highest), jet, wanted)
 
 
 def value_of(jet: Jet) -> Float[Array, "points width"]:
-    return next(array for order, array in jet.items() if not any(order))
+    return next(array for order, array in jet.items() if not degree(order))
 
 
-def compose(f: list[Float[Array, "points width"]], z: Jet, wanted: tuple[Order, ...]) -> Jet:
+def compose(f: list[Float[Array, "points width"]], z: Jet, wanted: tuple[Derivative, ...]) -> Jet:
     """Faa di Bruno's formula for f(z), from the derivatives of f at z and those of z."""
     jet: Jet = {}
     for order in wanted:
-        if not any(order):
+        if not degree(order):
             jet[order] = f[0]
             continue
         products = defaultdict(list)
         for count, blocks in partitions(order):
             if all(block in z for block in blocks):
-                product = math.prod((z[block] for block in blocks[1:]), start=z[blocks[0]])
-                products[len(blocks)].append(product if count == 1 else count * product)
+                term = math.prod((z[block] for block in blocks[1:]), start=z[blocks[0]])
+                products[len(blocks)].append(term if count == 1 else count * term)
         if products:
             terms = [f[m] * functools.reduce(jnp.add, same) for m, same in products.items()]
             jet[order] = functools.reduce(jnp.add, terms)
     return jet
 
 
-def multiply(f: Jet, g: Jet, wanted: tuple[Order, ...]) -> Jet:
+def multiply(f: Jet, g: Jet, wanted: tuple[Derivative, ...]) -> Jet:
     """Leibniz' rule for f g, unit by unit."""
     jet: Jet = {}
     for order in wanted:
@@ -118,7 +204,7 @@ def linear(
         mapped = {order: array @ weight.T for order, array in jet.items()}
     else:
         mapped = _stacked(weight, jet)
-    return {order: array if any(order) else array + bias for order, array in mapped.items()}
+    return {order: array if degree(order) else array + bias for order, array in mapped.items()}
 
 
 def _stacked(weight: Float[Array, "outputs inputs"], jet: Jet) -> Jet:
@@ -128,6 +214,6 @@ def _stacked(weight: Float[Array, "outputs inputs"], jet: Jet) -> Jet:
         groups[array.shape[0]].append(order)
     mapped: Jet = {}
     for rows, orders in groups.items():
-        product = jnp.concatenate([jet[order] for order in orders]) @ weight.T
-        mapped |= zip(orders, jax.lax.split(product, [rows] * len(orders)), strict=True)
+        stacked = product(jnp.concatenate([jet[order] for order in orders]), weight.T)
+        mapped |= zip(orders, jax.lax.split(stacked, [rows] * len(orders)), strict=True)
     return mapped

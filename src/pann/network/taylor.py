@@ -11,6 +11,7 @@ and the product of a gate by Leibniz' rule,
     (z w)_xy = z w_xy + z_x w_y + z_y w_x + z_xy w,
 
 so a derivative needs those below it and no others: u_t and u_xxx take five arrays with u itself.
+The Laplacian is propagated as one array, and needs the gradient.
 Mixed derivatives are propagated as themselves: by polarization from directional ones, u_xxyy would
 take 17 arrays instead of 9, and lose digits.
 """
@@ -34,7 +35,20 @@ from pann.network.embeddings import (
     PeriodicEmbedding,
     RandomFourierFeatures,
 )
-from pann.network.jets import Jet, Order, activate, compose, linear, lower_set, multiply, value_of
+from pann.network.jets import (
+    Derivative,
+    Jet,
+    Order,
+    activate,
+    compose,
+    degree,
+    gathered,
+    in_terms,
+    linear,
+    multiply,
+    propagated,
+    value_of,
+)
 from pann.network.mlp import MLP
 from pann.network.modified_mlp import ModifiedMLP, Network
 
@@ -49,34 +63,41 @@ class HasFeatures(Protocol):
 
 
 def feature_derivatives(
-    network: Network | HasFeatures, x: Float[Array, "points d"], orders: tuple[Order, ...]
-) -> dict[Order, Float[Array, "points width"]]:
+    network: Network | HasFeatures, x: Float[Array, "points d"], orders: tuple[Derivative, ...]
+) -> dict[Derivative, Float[Array, "points width"]]:
     """D^order psi(x_i) for each order, a multi-index over the inputs: (0, 2) is d^2/dy^2."""
     check_orders(network, x.shape[1], orders)
     if not isinstance(network, Network):
-        return _nested(network.features, x, orders)
+        return gathered(_nested(network.features, x, in_terms(orders)), orders)
     if not orders:
         return {}
-    needed = lower_set(orders)
-    inputs = _embed(network.embedding, x, needed)
+    needed = propagated(orders)
+    inputs = gathered(_embed(network.embedding, x, in_terms(needed)), needed)
     if isinstance(network, ModifiedMLP):
         return _gated_layers(network, inputs, needed, orders)
     return _layers(network, inputs, needed, orders)
 
 
-def _layers(network: MLP, jet: Jet, needed: tuple[Order, ...], orders: tuple[Order, ...]) -> Jet:
+def _layers(
+    network: MLP, jet: Jet, needed: tuple[Derivative, ...], orders: tuple[Derivative, ...]
+) -> Jet:
     last = len(network.weights) - 1
     for layer, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
         wanted = needed if layer < last else orders
-        units = functools.partial(activate, network.activation, wanted=wanted)
-        # Of a layer only its inputs are kept for the gradient: what it computes from them unit by
-        # unit takes less time to do again than to store and to read.
-        jet = jax.checkpoint(units)(linear(weight, bias, jet))
+        units: Callable[[Jet], Jet] = functools.partial(activate, network.activation, wanted=wanted)
+        if jax.default_backend() == "cpu":
+            # Of a layer only its inputs are kept for the gradient: there it takes less time to
+            # compute the rest again, unit by unit, than to store and to read it.
+            units = jax.checkpoint(units)
+        jet = units(linear(weight, bias, jet))
     return jet
 
 
 def _gated_layers(
-    network: ModifiedMLP, inputs: Jet, needed: tuple[Order, ...], orders: tuple[Order, ...]
+    network: ModifiedMLP,
+    inputs: Jet,
+    needed: tuple[Derivative, ...],
+    orders: tuple[Derivative, ...],
 ) -> Jet:
     def units(
         weight: Float[Array, "outputs inputs"], bias: Float[Array, " outputs"], z: Jet
@@ -103,10 +124,10 @@ def smoothness(activation: Activation) -> int | None:
 
 
 def check_orders(
-    network: Network | HasFeatures, num_inputs: int, orders: tuple[Order, ...]
+    network: Network | HasFeatures, num_inputs: int, orders: tuple[Derivative, ...]
 ) -> None:
     """Refuse what is no derivative, or more than the activation has."""
-    for order in orders:
+    for order in in_terms(orders):
         if len(order) != num_inputs or min(order) < 0:
             raise ValueError(
                 f"{order} is no derivative of a function of {num_inputs} inputs; "
@@ -114,12 +135,12 @@ def check_orders(
             )
     if not isinstance(network, Network) or not orders:
         return
-    highest = max(orders, key=sum)
+    highest = max(orders, key=degree)
     for name, limit, cure in _limits(network):
-        if limit is not None and sum(highest) > limit:
+        if limit is not None and degree(highest) > limit:
             raise ValueError(
-                f"the derivative {highest} is of order {sum(highest)}, and {name} has derivatives "
-                f"up to order {limit}; use {cure}"
+                f"the derivative {highest} is of order {degree(highest)}, and {name} has "
+                f"derivatives up to order {limit}; use {cure}"
             )
 
 
@@ -167,7 +188,7 @@ def _embed(
         case AxisEmbedding():
             units = {
                 order: embedding.slopes
-                * (array[:, embedding.axes] - (0 if any(order) else embedding.centers))
+                * (array[:, embedding.axes] - (0 if degree(order) else embedding.centers))
                 for order, array in jet.items()
             }
             return activate(embedding.activation, units, pure)
@@ -203,7 +224,7 @@ def _periodic(
         split = waves.reshape(-1, 2, num_inputs, num_frequencies)
         split = jnp.moveaxis(split, 1, 2).reshape(-1, num_inputs, 2 * num_frequencies)
         units = jnp.einsum("isw,niw->nis", embedding.weights, split)
-        units = units if any(order) else units + embedding.biases
+        units = units if degree(order) else units + embedding.biases
         embedded[order] = units.reshape(len(x), -1)
     if embedding.rectified:
         embedded = activate(ReLU(), embedded, pure)

@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 from numpy.polynomial import Polynomial
 
 from pann.basis import Basis
-from pann.network.jets import lower_set
+from pann.network.jets import in_terms, lower_set
 from pann.pde.blocks import Block, Get, Operator, Placed
 from pann.pde.fields import Order
 
@@ -80,7 +80,7 @@ class Ansatz:
 
     def wrap(self, placed: Placed) -> Placed:
         """The rows of a block for u as rows for v."""
-        hard, orders = self.hard_fields, lower_set(placed.orders)
+        hard, orders = self.hard_fields, lower_set(in_terms(placed.orders))
         extra = dict(placed.extra)
         for order in orders:
             lift, bump = self.lift(placed.points, order), self.bump(placed.points, order)
@@ -114,7 +114,8 @@ def in_terms_of_u(
     of_v = lambda field, order: channels[block.orders.index(order), :, field]
     of_u = functools.partial(_channel_of_u, operator.hard, of_v, block.extra)
     fields = range(block.num_fields)
-    each = [jnp.stack([of_u(field, order) for field in fields], axis=1) for order in block.orders]
+    orders = in_terms(block.orders)
+    each = [jnp.stack([of_u(field, order) for field in fields], axis=1) for order in orders]
     return dataclasses.replace(block, operator=operator.of_u), jnp.stack(each)
 
 

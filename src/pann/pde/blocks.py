@@ -7,6 +7,7 @@ linearization is one number for each channel, and the Jacobian in b is a sum of 
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,10 +17,11 @@ from jaxtyping import Array, Float, PyTree
 
 from pann.basis import Basis
 from pann.basis.in_program import tabulate
-from pann.pde.fields import Order
+from pann.network.jets import Derivative, Laplacian, Order
 from pann.pde.problem import Problem
+from pann.products import combine
 
-Get = Callable[[int, Order], Array]
+Get = Callable[[int, Derivative], Array]
 # Residuals of shape (points,) each, from channels, coordinates, fixed numbers a point, parameters.
 Operator = Callable[[Get, Array, Mapping[str, Array], Mapping[str, Array]], tuple[Array, ...]]
 
@@ -44,7 +46,7 @@ class Block(eqx.Module):
     weights: Float[Array, " points"]
     extra: dict[str, Float[Array, " points"]]
     name: str = eqx.field(static=True)
-    orders: tuple[Order, ...] = eqx.field(static=True)
+    orders: tuple[Derivative, ...] = eqx.field(static=True)
     operator: Operator = eqx.field(static=True)
     num_fields: int = eqx.field(static=True)
 
@@ -105,7 +107,7 @@ class Block(eqx.Module):
     def polynomial_channels(
         self, b: Float[Array, "terms fields"]
     ) -> Float[Array, "orders points fields"]:
-        return jnp.stack([table @ b for table in self.tables])
+        return jnp.stack([combine(table, b) for table in self.tables])
 
     def polynomial_jacobian(
         self, slopes: Float[Array, "orders fields points residuals"]
@@ -130,7 +132,7 @@ class Placed:
     points: np.ndarray
     target: np.ndarray
     weight: float
-    orders: tuple[Order, ...]
+    orders: tuple[Derivative, ...]
     operator: Operator
     extra: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     minus: np.ndarray | None = None
@@ -153,10 +155,11 @@ def make_block(placed: Placed, problem: Problem, basis: Basis | None, precision:
     of_upper, of_lower = placed.pair_factors
     reference = problem.domain.to_reference
 
-    def table(basis: Basis, order: Order) -> np.ndarray:
-        values = basis.table(placed.points, order)
+    def table(basis: Basis, derivative: Derivative) -> np.ndarray:
+        values = table_at(lambda order: basis.table(placed.points, order), derivative)
         if minus is not None:
-            values = of_upper * values - of_lower * basis.table(minus, order)
+            lower = table_at(lambda order: basis.table(minus, order), derivative)
+            values = of_upper * values - of_lower * lower
         return cast(values)
 
     arrays = {
@@ -179,14 +182,22 @@ def make_block(placed: Placed, problem: Problem, basis: Basis | None, precision:
     )
 
 
+def table_at(of_order: Callable[[Order], Any], derivative: Derivative) -> Any:
+    """The table of a derivative from those of multi-indices."""
+    if isinstance(derivative, Laplacian):
+        return derivative.total(of_order)
+    return of_order(derivative)
+
+
 def tabulated(block: Block, basis: Basis) -> Block:
     """A block without tables, with those of its points; traceable."""
 
-    def table(order: Order) -> Array:
-        values = tabulate(basis, block.x, order)
-        if block.x_minus is None or block.factors is None:
+    def table(derivative: Derivative) -> Array:
+        values = table_at(lambda order: tabulate(basis, block.x, order), derivative)
+        x_minus = block.x_minus
+        if x_minus is None or block.factors is None:
             return values
-        minus = tabulate(basis, block.x_minus, order)
+        minus = table_at(lambda order: tabulate(basis, x_minus, order), derivative)
         return block.factors[:, :1] * values - block.factors[:, 1:] * minus
 
     return dataclasses.replace(block, tables=tuple(table(order) for order in block.orders))

@@ -10,41 +10,52 @@ from jaxtyping import Array, Float
 from pann.compiling import compiled
 from pann.domain import Box
 from pann.model import PANN, Parameters, Parts
-from pann.network.jets import lower_set
+from pann.network.jets import Derivative, Laplacian, lower_set
 from pann.network.taylor import feature_derivatives
 from pann.pde.ansatz import Ansatz
 from pann.pde.fields import Order
+from pann.products import combine
 
 
 def network_channels(
-    parameters: Parameters, x: Float[Array, "points d"], orders: tuple[Order, ...], domain: Box
+    parameters: Parameters, x: Float[Array, "points d"], orders: tuple[Derivative, ...], domain: Box
 ) -> Float[Array, "orders points fields"]:
     """D^order of the network's half, at reference points x, by the domain's coordinates."""
     if parameters.network is None:
         return jnp.zeros((len(orders), x.shape[0], parameters.a.shape[1]), x.dtype)
-    return combine_features(
-        feature_derivatives(parameters.network, x, orders), parameters, x, orders, domain
+    features = feature_derivatives(parameters.network, x, on_reference(orders, domain))
+    return combine_features(features, parameters, x, orders, domain)
+
+
+def on_reference(orders: tuple[Derivative, ...], domain: Box) -> tuple[Derivative, ...]:
+    """The derivatives by reference coordinates that those by the domain's are multiples of."""
+    slopes = 2.0 / domain.widths
+    return tuple(
+        Laplacian(tuple((np.asarray(order.weights) * slopes**2).tolist()))
+        if isinstance(order, Laplacian)
+        else order
+        for order in orders
     )
 
 
 def combine_features(
-    features: Mapping[Order, Float[Array, "points width"]],
+    features: Mapping[Derivative, Float[Array, "points width"]],
     parameters: Parameters,
     x: Float[Array, "points d"],
-    orders: tuple[Order, ...],
+    orders: tuple[Derivative, ...],
     domain: Box,
 ) -> Float[Array, "orders points fields"]:
     """The network's channels from the derivatives of its features at reference points x."""
-    scales = [float(np.prod((2.0 / domain.widths) ** np.asarray(order))) for order in orders]
-    kept_a = parameters.kept_a
-    return jnp.stack(
-        [
-            scale * jnp.broadcast_to(features[order], (x.shape[0], kept_a.shape[0])) @ kept_a
-            if order in features
-            else jnp.zeros((x.shape[0], kept_a.shape[1]), x.dtype)
-            for scale, order in zip(scales, orders, strict=True)
-        ]
-    )
+    slopes, kept_a = 2.0 / domain.widths, parameters.kept_a
+
+    def channel(order: Derivative, on_reference: Derivative) -> Float[Array, "points fields"]:
+        if on_reference not in features:
+            return jnp.zeros((x.shape[0], kept_a.shape[1]), x.dtype)
+        scale = 1.0 if isinstance(order, Laplacian) else float(np.prod(slopes ** np.asarray(order)))
+        psi = jnp.broadcast_to(features[on_reference], (x.shape[0], kept_a.shape[0]))
+        return scale * combine(psi, kept_a)
+
+    return jnp.stack(list(map(channel, orders, on_reference(orders, domain))))
 
 
 def evaluate_parts(

@@ -10,20 +10,38 @@ from typing import Any
 from jaxtyping import Array
 
 from pann.domain import Box
+from pann.network.jets import Laplacian
 
 Order = tuple[int, ...]
 
 
 class Field:
-    """An unknown at some points: `u.value`, `u.x`, `u.xxt`, `u.d(x=2, t=1)`."""
+    """An unknown at some points: `u.value`, `u.x`, `u.xxt`, `u.d(x=2, t=1)`, `u.laplacian`.
 
-    def __init__(self, name: str, domain: Box, get: Callable[[Order], Array]):
+    The Laplacian is the sum of second derivatives unless there is a function for it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        domain: Box,
+        get: Callable[[Order], Array],
+        laplacian: Callable[[], Array] | None = None,
+    ):
         self._name, self._domain, self._get = name, domain, get
+        self._laplacian = laplacian
 
     @property
     def value(self) -> Array:
         """The plain array, for functions such as `jnp.sin(u.value)`."""
         return self._get((0,) * self._domain.dimension)
+
+    @property
+    def laplacian(self) -> Array:
+        """The sum of the second derivatives along all axes but time."""
+        if self._laplacian is not None:
+            return self._laplacian()
+        return laplacian_in_space(self._domain).total(self._get)
 
     def d(self, **orders: int) -> Array:
         """Any derivative by the names of the axes: `u.d(x1=2, t=1)`."""
@@ -90,6 +108,11 @@ class Field:
 
     def __repr__(self) -> str:
         return f"Field({self._name})"
+
+
+def laplacian_in_space(domain: Box) -> Laplacian:
+    """The sum of the second derivatives along all axes but time."""
+    return Laplacian(tuple(float(name != domain.time) for name in domain.names))
 
 
 def _value(other: Any) -> Any:

@@ -94,11 +94,23 @@ class Problem:
         return dataclasses.replace(free, conditions=conditions)
 
     def evaluate(
-        self, get: Callable[[int, Order], Any], coordinates: Any, parameters: Mapping[str, Any]
+        self,
+        get: Callable[[int, Order], Any],
+        coordinates: Any,
+        parameters: Mapping[str, Any],
+        laplacian: Callable[[int], Any] | None = None,
     ) -> tuple[Any, ...]:
-        """The residuals, one array each, from derivatives get(field, order) at the points."""
+        """The residuals, one array each, from derivatives get(field, order) at the points.
+
+        Laplacians are laplacian(field), or sums of derivatives.
+        """
         given: dict[str, Any] = {
-            name: Field(name, self.domain, functools.partial(get, number))
+            name: Field(
+                name,
+                self.domain,
+                functools.partial(get, number),
+                None if laplacian is None else functools.partial(laplacian, number),
+            )
             for number, name in enumerate(self.fields)
         }
         given |= {axis: coordinates[:, i] for i, axis in enumerate(self.domain.names)}

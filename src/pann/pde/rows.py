@@ -12,15 +12,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from pann import parts
 from pann.basis import Basis
 from pann.domain import Box
 from pann.loss import CONSTRAINT, Measure, TrainingRows, halves
 from pann.model import Parameters
 from pann.network.taylor import feature_derivatives
 from pann.pde.blocks import Block, Placed, make_block
-from pann.pde.evaluation import combine_features
+from pann.pde.evaluation import combine_features, on_reference
 from pann.pde.levenberg import block_channels
 from pann.pde.problem import Problem
 
@@ -70,7 +71,8 @@ class Causal:
 class EquationRows(TrainingRows):
     """Blocks of rows, the equation's first; table and weights at their points one after another.
 
-    With `causal` the equation's points are in chunks of time.
+    With `causal` the equation's points are in chunks of time. Without it, and without a constraint,
+    whose gradient would be a second way back, `part_size` is how many of them are taken at once.
     """
 
     blocks: tuple[Block, ...]
@@ -79,6 +81,7 @@ class EquationRows(TrainingRows):
     domain: Box = eqx.field(static=True)
     chunks: Int[Array, " inside"] | None = None
     causal: Causal | None = eqx.field(static=True, default=None)
+    part_size: int | None = eqx.field(static=True, default=None)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -96,6 +99,8 @@ class EquationRows(TrainingRows):
         reduction: str,
         measure: Measure | None = None,
     ) -> dict[str, Float[Array, ""]]:
+        if self._num_parts > 1 and measure is None:
+            return self._squares_by_parts(parameters, reduction)
         each, squares = self.squares_at_points(parameters, measure)
         for block, of_points in zip(self.blocks, each, strict=True):
             count = block.x.shape[0]
@@ -106,6 +111,48 @@ class EquationRows(TrainingRows):
             else:
                 squares[block.name] = factor * jnp.sum(of_points)
         return squares
+
+    @property
+    def _num_parts(self) -> int:
+        if self.part_size is None or self.causal is not None:
+            return 1
+        return -(-self.num_points // self.part_size)
+
+    def _squares_by_parts(
+        self, parameters: Parameters, reduction: str
+    ) -> dict[str, Float[Array, ""]]:
+        """The same, the equation's points part by part and then those of the conditions."""
+        of_equation = parts.total(parameters, self, _square_of_part, self._num_parts)
+        factor = self.num_points if reduction == "sum" else 1
+        squares = {self.blocks[0].name: factor * of_equation}
+        if len(self.blocks) == 1:
+            return squares
+        conditions = dataclasses.replace(
+            self,
+            blocks=self.blocks[1:],
+            table=self.table[self.num_points :],
+            weights=self.weights[self.num_points :],
+            part_size=None,
+        )
+        return squares | conditions.squares(parameters, None, None, reduction)
+
+    def part(self, number: Int[Array, ""]) -> tuple["EquationRows", Bool[Array, " size"]]:
+        """A part of the equation's points, and which of them are in no part before.
+
+        All are equally large: the last overlaps with the one before it.
+        """
+        size = -(-self.num_points // self._num_parts)
+        first = number * size
+        start = jnp.minimum(first, self.num_points - size)
+        cut = lambda array: jax.lax.dynamic_slice_in_dim(array, start, size)
+        rows = dataclasses.replace(
+            self,
+            blocks=(jax.tree.map(cut, self.blocks[0]),),
+            table=cut(self.table),
+            weights=cut(self.weights),
+            part_size=None,
+        )
+        return rows, start + jnp.arange(size) >= first
 
     def squares_at_points(
         self, parameters: Parameters, measure: Measure | None
@@ -156,6 +203,7 @@ def equation_rows(
     basis: Basis,
     precision: str,
     causal: Causal | None = None,
+    part_size: int | None = None,
 ) -> EquationRows:
     """Rows where the equation and the conditions are placed, with weights of one."""
     points = np.concatenate([each.points for each in placed])
@@ -167,6 +215,7 @@ def equation_rows(
         domain=problem.domain,
         chunks=chunks,
         causal=causal,
+        part_size=part_size,
     )
 
 
@@ -178,6 +227,14 @@ def moments(causal: Causal, inside: Placed, problem: Problem) -> Int[np.ndarray,
         )
     axis = problem.domain.names.index(problem.domain.time)
     return causal.chunks(problem.domain.to_reference(inside.points)[:, axis])
+
+
+def _square_of_part(
+    parameters: Parameters, rows: EquationRows, number: Int[Array, ""]
+) -> Float[Array, ""]:
+    part, is_new = rows.part(number)
+    (each,), _ = part.squares_at_points(parameters, None)
+    return jnp.sum(is_new * each)
 
 
 def _features_and_channels(
@@ -195,7 +252,7 @@ def _features_and_channels(
     wanted = tuple(dict.fromkeys((value, *(order for each in together for order in each.orders))))
     points = [x for each in together for x in (each.x, each.x_minus) if x is not None]
     x = jnp.concatenate(points) if len(points) > 1 else inside
-    derivatives = feature_derivatives(parameters.network, x, wanted)
+    derivatives = feature_derivatives(parameters.network, x, on_reference(wanted, domain))
     channels = combine_features(derivatives, parameters, x, wanted, domain)
     own, start = [], 0
     for block in together:

@@ -21,7 +21,7 @@ def allen_cahn() -> Problem:
 
     return Problem.manufactured(
         Box(x=(-1, 1), y=(-1, 1)),
-        operator=lambda u: u.xx + u.yy + u * (u**2 - 1),
+        operator=lambda u: u.laplacian + u * (u**2 - 1),
         exact=exact,
         name="allen_cahn",
     )

@@ -24,7 +24,7 @@ def darcy() -> Problem:
     square = Box(x=(0, 1), y=(0, 1))
     return Problem(
         square,
-        residual=lambda p, x, y: -permeability(x) * (p.xx + p.yy),
+        residual=lambda p, x, y: -permeability(x) * p.laplacian,
         conditions=[
             Neumann(square.face("x", "lower") + square.face("x", "upper"), 0.0, field="p"),
             Neumann(square.face("y", "lower"), _kappa_at, coefficient=_kappa_at, field="p"),
@@ -55,7 +55,7 @@ def darcy_across() -> Problem:
     ]
     return Problem(
         square,
-        residual=lambda p, x, y: -permeability(x) * (p.xx + p.yy),
+        residual=lambda p, x, y: -permeability(x) * p.laplacian,
         conditions=[*_ends_and_walls(square), *interfaces],
         exact=lambda x, y: pressure_across(x) + 0 * y,
         fields=("p",),

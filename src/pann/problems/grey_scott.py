@@ -26,8 +26,8 @@ def grey_scott(*, printed: bool = False, faithful: bool = False) -> Problem:
     def residual(u: Any, v: Any) -> tuple[Any, Any]:
         reaction = REACTION * u * v**2
         return (
-            u.t - DIFFUSION_U * (u.xx + u.yy) - FEED * (1 - u) + reaction,
-            v.t - DIFFUSION_V * (v.xx + v.yy) + LOSS * v - reaction,
+            u.t - DIFFUSION_U * u.laplacian - FEED * (1 - u) + reaction,
+            v.t - DIFFUSION_V * v.laplacian + LOSS * v - reaction,
         )
 
     return evolving(

@@ -23,7 +23,7 @@ def helmholtz() -> Problem:
 
     return Problem.manufactured(
         Box(x=(-1, 1), y=(-1, 1)),
-        operator=lambda u: u.xx + u.yy + WAVE_NUMBER**2 * u,
+        operator=lambda u: u.laplacian + WAVE_NUMBER**2 * u,
         exact=exact,
         name="helmholtz",
     )

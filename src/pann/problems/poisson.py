@@ -25,7 +25,7 @@ def poisson() -> Problem:
 
     return Problem(
         square,
-        residual=lambda u, x, y: u.xx + u.yy - right_hand_side(x, y),
+        residual=lambda u, x, y: u.laplacian - right_hand_side(x, y),
         conditions=[Dirichlet(square.boundary, exact)],
         exact=exact,
         name="poisson",

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from pann.basis import Basis
 from pann.model import PANN, Parameters
+from pann.network.jets import in_terms
 from pann.pde.ansatz import Ansatz, in_terms_of_u
 from pann.pde.blocks import Block, Placed, make_block
 from pann.pde.evaluation import evaluate_solution
@@ -92,7 +93,7 @@ def residual_of(
     """
     b = np.asarray(model.parameters.b)
     channels = []
-    for order in placed.orders:
+    for order in in_terms(placed.orders):
         channel = model.basis.evaluate(placed.points, b, order)
         if placed.minus is not None:
             upper, lower = placed.pair_factors
