@@ -2,7 +2,7 @@
 
 The network has 128 axis units and two hidden layers of 8; the polynomial degree 25, as in the
 paper for c=0.001. DNN and least squares have the same sizes and recipe, PL the paper's recipe.
-"products" is the same polynomial with products of splines and no network, recipe PRODUCTS; a seed
+"products" is the same polynomial with products of splines and no network, recipe `products`; a seed
 chooses the rows held out and the starts.
 """
 
@@ -19,7 +19,6 @@ from pann import baselines, targets
 from pann.basis import make_basis
 from pann.network import AxisUnits
 from pann.regression import Fit, fit, relative_l2
-from pann.training import PRODUCTS
 
 NUM_POINTS = 16_384
 SEEDS = range(5)
@@ -76,7 +75,7 @@ def _products(problem: Problem, seed: int) -> Fit:
         problem.values,
         domain=problem.domain,
         degree=25,
-        recipe=PRODUCTS,
+        recipe="products",
         seed=seed,
     )
 

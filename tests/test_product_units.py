@@ -116,7 +116,7 @@ def test_products_follow_what_the_polynomial_cannot():
     function = lambda x: rough(x) + np.sin(3 * x[:, 0] * x[:, 1] + x[:, 0])
     points, values = rows_of(function, 2000, 3)
     options = dict(domain=SQUARE, degree=12)
-    fitted = pann.fit(points, values, recipe=PRODUCTS, **options)
+    fitted = pann.fit(points, values, recipe="products", **options)
     polynomial = pann.fit(points, values, width=0, **options)
     assert fitted.model.num_products > 0
     assert relative_error(fitted, function) < 0.15 * relative_error(polynomial, function)

@@ -37,7 +37,6 @@ from pann.training import (
     LBFGS,
     PAPER,
     Adam,
-    AddProducts,
     Constant,
     Cosine,
     DropPolynomial,
@@ -582,10 +581,8 @@ def test_the_default_recipe_goes_by_size():
 def test_the_default_recipe_takes_the_network_only_where_it_helps(sizes):
     recipe, _ = default_recipe(sizes)
     (guarded,) = [stage for stage in recipe if isinstance(stage, KeepIfBetter)]
-    outside = [type(stage) for stage in recipe if stage is not guarded]
-    assert outside in ([LeastSquares, AddProducts, Prune], [LeastSquares, Prune])
-    # Products guard themselves, and are there where the rows are all in memory.
-    assert (AddProducts in outside) == bool(find(GaussNewton, recipe))
+    outside = [stage for stage in recipe if stage is not guarded]
+    assert [type(stage) for stage in outside] == [LeastSquares, Prune]
     # What comes out of iterations is solved for once more.
     assert list(flatten(guarded.stages))[-1] == LeastSquares("both")
 
@@ -636,7 +633,7 @@ def test_recipes_have_names_and_bad_ones_are_refused():
     assert [type(stage) for stage in PAPER] == [Adam, Prune, LBFGS, Prune]
     assert recipe_named("default", SMALL) == default_recipe(SMALL)
     assert recipe_named((Adam(5),), SMALL)[0] == (Adam(5),)
-    with pytest.raises(ValueError, match=r"'fast'; choose one of default, paper, or give a tuple"):
+    with pytest.raises(ValueError, match=r"'fast'; choose one of default, paper, products, or give a tuple"):
         recipe_named("fast", SMALL)
     with pytest.raises(ValueError, match=r"a tuple of stages, but it contains 'adam'"):
         inspect.unwrap(recipe_named)((Adam(5), "adam"), SMALL)  # without the tests' type checks

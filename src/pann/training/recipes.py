@@ -76,7 +76,7 @@ def default_recipe(sizes: Sizes) -> tuple[Recipe, str]:
     prune = Prune(ROUND_OFF_SHARE[sizes.precision], relative=True)
     if sizes.num_network_parameters == 0:
         return (LeastSquares("polynomial"), prune), "no network: the polynomial is solved for"
-    first: Recipe = () if sizes.num_terms == 0 else (LeastSquares("polynomial", alone=True),)
+    first = () if sizes.num_terms == 0 else (LeastSquares("polynomial", alone=True),)
     platform = "cpu" if jax.default_backend() == "cpu" else "gpu"
     affordable = (
         sizes.newton_operations <= NEWTON_OPERATIONS[platform]
@@ -89,7 +89,6 @@ def default_recipe(sizes: Sizes) -> tuple[Recipe, str]:
         alone: Recipe = (DropPolynomial(), *SECOND_ORDER)
         ways = (SECOND_ORDER, alone) if sizes.num_terms > 1 else (SECOND_ORDER,)
         network: Recipe = (Race(ways),)
-        first = (*first, AddProducts())
         why = f"second order: {counts} are {sizes.newton_operations:.1e} operations an iteration"
     else:
         batch = sizes.batch_limit if sizes.num_points > 2 * sizes.batch_limit else None
@@ -106,7 +105,7 @@ def describe(recipe: Recipe) -> str:
     return "(\n" + "".join(f"    {stage!r},\n" for stage in recipe) + ")"
 
 
-NAMES = ("default", "paper")
+NAMES = ("default", "paper", "products")
 
 
 def recipe_named(recipe: str | Recipe, sizes: Sizes) -> tuple[Recipe, str]:
@@ -117,6 +116,8 @@ def recipe_named(recipe: str | Recipe, sizes: Sizes) -> tuple[Recipe, str]:
                 f"there is no recipe '{recipe}'; choose one of {', '.join(NAMES)}, or give a tuple "
                 "of stages such as (Adam(1000), LBFGS(100))"
             )
+        if recipe == "products":
+            return PRODUCTS, "products of splines beside the polynomial"
         return (PAPER, "as in the paper") if recipe == "paper" else default_recipe(sizes)
     stages = tuple(recipe)
     for stage in stages:
