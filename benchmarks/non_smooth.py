@@ -2,10 +2,12 @@
 
 The network has 128 axis units and two hidden layers of 8; the polynomial degree 25, as in the
 paper for c=0.001. DNN and least squares have the same sizes and recipe, PL the paper's recipe.
+"products" is the same polynomial with products of splines and no network, recipe `products`; a seed
+chooses the rows held out and the starts.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 from scipy.interpolate import RBFInterpolator
@@ -19,12 +21,19 @@ from pann.network import AxisUnits
 from pann.regression import Fit, fit, relative_l2
 
 NUM_POINTS = 16_384
+SEEDS = range(5)
 PAPER_BEST = {2.0: 0.00326, 1.5: 0.005808, 1.0: 0.021454}
 
 
-def rows() -> Iterator[Row]:
+KEYS = ("method", "alpha")
+
+
+def rows(only: Collection[str] = ()) -> Iterator[Row]:
+    """All rows, or those of the methods named."""
     problems = {alpha: square(targets.non_smooth(alpha), NUM_POINTS) for alpha in (2.0, 1.5, 1.0)}
     for name in METHODS:
+        if only and name not in only:
+            continue
         for alpha, problem in problems.items():
             start = time.perf_counter()
             predict = METHODS[name](problem, targets.non_smooth(alpha))
@@ -60,6 +69,17 @@ def _dnn(problem: Problem, activation: str) -> Fit:
     )
 
 
+def _products(problem: Problem, seed: int) -> Fit:
+    return fit(
+        problem.points,
+        problem.values,
+        domain=problem.domain,
+        degree=25,
+        recipe="products",
+        seed=seed,
+    )
+
+
 def _mean(fitted: Fit) -> Callable:
     return lambda points: np.mean([model(points) for model in fitted.models], axis=0)
 
@@ -90,4 +110,7 @@ METHODS: dict[str, Callable[[Problem, Callable], Callable]] = {
     "PANN repu": lambda problem, _: _pann(problem, "repu"),
     "DNN repu": lambda problem, _: _dnn(problem, "repu"),
     "mean of 5 PANN tanh": lambda problem, _: _mean(_pann(problem, "tanh", trials=5)),
+} | {
+    f"products, seed {seed}": lambda problem, _, seed=seed: _products(problem, seed)
+    for seed in SEEDS
 }

@@ -72,7 +72,9 @@ def fit(
     constraint: Annotated[
         str, typer.Option(help="Between the halves: auto, none, A to H, l1 or exact.")
     ] = "auto",
-    recipe: Annotated[str, typer.Option(help="Training: auto, default or paper.")] = "auto",
+    recipe: Annotated[
+        str, typer.Option(help="Training: auto, default, paper or products.")
+    ] = "auto",
     trials: Annotated[int, typer.Option(min=1, help="Networks whose mean predicts.")] = 1,
     precision: Annotated[str, typer.Option(help="auto, float64 or float32.")] = "auto",
     memory: Annotated[str, typer.Option(help="For the table of the polynomial.")] = "2GB",
@@ -197,10 +199,11 @@ def demo(
 @app.command()
 def recipes() -> None:
     """Print the named training recipes."""
-    from pann.training import PAPER, Sizes, default_recipe, describe
+    from pann.training import PAPER, PRODUCTS, Sizes, default_recipe, describe
 
     console = Console(highlight=False, soft_wrap=True)
     console.print("paper =", describe(PAPER))
+    console.print("\nproducts =", describe(PRODUCTS))
     for title, sizes in {
         "default, small network": Sizes(4_096, 253, 1_296),
         "default, large network": Sizes(500_000, 253, 100_000),

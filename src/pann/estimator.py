@@ -69,7 +69,7 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Weak orthogonality between the halves, or the exact one.
     preconditioner : bool
         The Christoffel preconditioner K.
-    recipe : "auto", "default", "paper" or a tuple of stages
+    recipe : "auto", "default", "paper", "products" or a tuple of stages
     trials : int
         Networks trained from different starts; the prediction is their mean.
     validation_fraction : float

@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from pann.basis import Basis
 from pann.compiling import compiled
 from pann.domain import Box
-from pann.network import Network, RandomFourierFeatures
+from pann.network import Network, ProductUnits, RandomFourierFeatures
 from pann.points import from_array
 
 BLOCK = 8192  # points predicted at a time
@@ -30,6 +30,7 @@ class Parameters(eqx.Module):
 
     `overlap` is the polynomial content of the network, nonzero only under the exact constraint:
     it moves sum_k overlap_k phi_k from the network's half to the polynomial's, and leaves u alone.
+    `products` are further units of the network's half, the last ones in a and keep_a.
     `equation` has the unknown numbers of an equation, which are trained with the rest; `balance`
     the weights of the terms of its loss where they are not fixed.
     """
@@ -43,17 +44,20 @@ class Parameters(eqx.Module):
     overlap: Float[Array, "*trials terms outputs"]
     equation: dict[str, Float[Array, "*trials"]] = eqx.field(default_factory=dict)
     balance: dict[str, Float[Array, "*trials"]] = eqx.field(default_factory=dict)
+    products: ProductUnits | None = None
 
     def features(
         self, x: Float[Array, "points d"], key: PRNGKeyArray | None = None
     ) -> Float[Array, "points width"]:
         """The network's basis Psi at the points, without the pruned units."""
         if self.network is None:
-            return jnp.zeros((x.shape[0], 0), self.b.dtype)
-        if key is None or self.network.dropout == 0:
+            psi = jnp.zeros((x.shape[0], 0), self.b.dtype)
+        elif key is None or self.network.dropout == 0:
             psi = jax.vmap(self.network.features)(x)
         else:
             psi = jax.vmap(self.network.features)(x, jax.random.split(key, x.shape[0]))
+        if self.products is not None:
+            psi = jnp.concatenate([psi, jax.vmap(self.products.features)(x)], axis=1)
         return psi * self.keep_a
 
     def network_output(
@@ -66,6 +70,16 @@ class Parameters(eqx.Module):
         self, table: Float[Array, "points terms"]
     ) -> Float[Array, "points outputs"]:
         return table @ self.kept_b
+
+    def settled_output(
+        self, x: Float[Array, "points d"], table: Float[Array, "points terms"]
+    ) -> Float[Array, "points outputs"]:
+        """Without the layers of the network: what is there before they are trained."""
+        output = self.polynomial_output(table)
+        if self.products is None:
+            return output
+        first = self.a.shape[0] - self.products.width
+        return output + jax.vmap(self.products.features)(x) @ self.kept_a[first:]
 
     @property
     def kept_b(self) -> Float[Array, "terms outputs"]:
@@ -109,10 +123,10 @@ def initial_parameters(
 
 
 def trainable(parameters: Parameters) -> Parameters:
-    """A tree of booleans: which leaves training may move (not masks, not fixed frequencies)."""
+    """A tree of booleans: which leaves training may move (not masks, frequencies or products)."""
 
     def is_fixed(node: object) -> bool:
-        return isinstance(node, RandomFourierFeatures)
+        return isinstance(node, RandomFourierFeatures | ProductUnits)
 
     spec = jax.tree.map(
         lambda node: (
@@ -157,7 +171,7 @@ class PANN:
     def parts(self, points: npt.ArrayLike) -> Parts:
         """The network's and the polynomial's share of the prediction at the points."""
         coordinates = from_array(self.domain, points).coordinates
-        if self.basis.is_nearly_full and self.parameters.network is None:
+        if self.basis.is_nearly_full and self.parameters.a.shape[0] == 0:
             return self._polynomial_alone(coordinates)
         halves = [
             self._block(coordinates[start : start + BLOCK])
@@ -206,7 +220,15 @@ class PANN:
     @property
     def num_units(self) -> int:
         """Units of the last hidden layer that are not pruned."""
-        return int(np.sum(np.asarray(self.parameters.keep_a)))
+        return int(np.sum(np.asarray(self.parameters.keep_a))) - self.num_products
+
+    @property
+    def num_products(self) -> int:
+        """Products of functions of one coordinate that are not pruned."""
+        products = self.parameters.products
+        if products is None:
+            return 0
+        return int(np.sum(np.asarray(self.parameters.keep_a)[-products.width :]))
 
     def terms(self) -> list[Term]:
         """The terms of the polynomial half, the largest coefficient first."""
@@ -220,7 +242,12 @@ class PANN:
         """The model without its pruned units and terms; it predicts the same."""
         p = self.parameters
         keep_a, keep_b = np.flatnonzero(p.keep_a), np.flatnonzero(p.keep_b)
-        network = None if p.network is None or len(keep_a) == 0 else p.network.select(keep_a)
+        first_product = 0 if p.network is None else p.network.width
+        units, others = keep_a[keep_a < first_product], keep_a[keep_a >= first_product]
+        network = p.network.select(units) if p.network is not None and len(units) else None
+        products = None
+        if p.products is not None and len(others):
+            products = p.products.select(others - first_product)
         # NumPy picks what is kept: JAX would compile a program for every number of terms.
         with jax.enable_x64(True):
             parameters = Parameters(
@@ -231,6 +258,7 @@ class PANN:
                 keep_a=jax.device_put(np.ones(len(keep_a), bool)),
                 keep_b=jax.device_put(np.ones(len(keep_b), bool)),
                 overlap=jax.device_put(np.asarray(p.overlap)[keep_b]),
+                products=products,
             )
         return dataclasses.replace(self, basis=self.basis.subset(keep_b), parameters=parameters)
 
@@ -240,6 +268,8 @@ class PANN:
         if p.network is not None:
             depth = len(p.network.weights)
             network = f"{depth} hidden layers, {self.num_units} last units, {p.network.activation}"
+        if self.num_products:
+            network += f"; products of splines: {self.num_products}"
         axes = ", ".join(self.domain.names)
         return f"PANN({axes}: {network}; {self.num_terms} polynomial terms; {self.precision})"
 

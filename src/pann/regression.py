@@ -115,14 +115,15 @@ def fit(
 
     `degree=None` leaves the polynomial out, `width=0` the network; a tuple of widths gives each
     hidden layer its own, and `depth` is then not used. `values` has shape (N,) or
-    (N, outputs). The domain is the points' bounding box unless given. Options that are None
-    follow the recipe: `paper` uses constraint E, the preconditioner and no held-out rows;
-    `default` the exact constraint, which costs nothing there; a recipe of your own, none. Without
-    `paper` there is no preconditioner, and 10% of the rows are held out if there is a network. The
-    output bias is on exactly where there is no polynomial. `held_out` is a share of the rows, or
-    a mask of those to hold out; `pad` fills up to few numbers of rows, with rows of weight zero, so
-    that fits of many small tables share compiled programs. `memory` is a budget such as "8GB", or a
-    number of bytes: a table that takes more is made a chunk, or a minibatch, of rows at a time.
+    (N, outputs). The domain is the points' bounding box unless given. Options that are None follow
+    the recipe: `paper` uses constraint E, the preconditioner and no held-out rows; `default` the
+    exact constraint, which costs nothing there; a recipe of your own, none. Without `paper` there
+    is no preconditioner, and 10% of the rows are held out if there is a network, or recipe
+    `products`, which fits products of splines instead of one. The output bias is on exactly where
+    there is no polynomial. `held_out` is a share of the rows, or a mask of those to hold out; `pad`
+    fills up to few numbers of rows, with rows of weight zero, so that fits of many small tables
+    share compiled programs. `memory` is a budget such as "8GB", or a number of bytes: a table that
+    takes more is made a chunk, or a minibatch, of rows at a time.
     """
     start = time.perf_counter()
     paper = recipe == "paper"
@@ -143,7 +144,8 @@ def fit(
     if not architecture.widths and basis.num_terms == 0:
         raise ValueError("width=0 and degree=None leave nothing to fit; give one of them")
     if held_out is None:
-        held_out = 0.0 if paper or not architecture.widths else 0.1
+        is_guarded = bool(architecture.widths) or recipe == "products"
+        held_out = 0.1 if is_guarded and not paper else 0.0
     train, validation = _split(len(samples.coordinates), held_out, seed)
     loss = Loss(
         constraint=constraint or {"paper": "E", "default": "exact"}.get(str(recipe), "none"),

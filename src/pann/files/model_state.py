@@ -36,6 +36,7 @@ from pann.files.network_state import (
     network_shapes,
     network_state,
 )
+from pann.files.product_state import product_shapes, products_from_state, products_state
 from pann.model import PANN, Parameters
 
 KIND = "model"
@@ -44,6 +45,7 @@ MAX_BREAKS = 1_000
 PIECEWISE = "piecewise_legendre"
 _SCALINGS = ("plain", "orthonormal")
 _KEYS = ("domain", "basis", "network", "bias", "precision", "num_outputs")
+_PRODUCTS = "products"  # a key only of models that have them
 
 
 def save(path: str | os.PathLike[str], model: PANN, about: Mapping[str, Any] | None = None) -> None:
@@ -93,6 +95,9 @@ def model_state(model: PANN) -> tuple[Header, dict[str, np.ndarray]]:
         "precision": model.precision,
         "num_outputs": None if model.num_outputs is None else int(model.num_outputs),
     }
+    if parameters.products is not None:
+        header[_PRODUCTS], product_arrays = products_state(parameters.products)
+        arrays |= product_arrays
     state = {name: np.asarray(array) for name, array in arrays.items()}
     # What could not be loaded is refused now, while the model still exists.
     model_from_state(header, state)
@@ -101,7 +106,8 @@ def model_state(model: PANN) -> tuple[Header, dict[str, np.ndarray]]:
 
 def model_from_state(header: Any, arrays: Mapping[str, np.ndarray]) -> PANN:
     """The model of a header and arrays, or a `FileError` that says what does not fit."""
-    check_object(header, "the model", _KEYS)
+    has_products = isinstance(header, dict) and _PRODUCTS in header
+    check_object(header, "the model", (*_KEYS, _PRODUCTS) if has_products else _KEYS)
     precision = look_up(header["precision"], "the precision", {p: p for p in PRECISIONS})
     domain = _domain_from(header["domain"])
     num_outputs = header["num_outputs"]
@@ -113,6 +119,9 @@ def model_from_state(header: Any, arrays: Mapping[str, np.ndarray]) -> PANN:
     if network is not None:
         layers = network_shapes(network, domain.dimension)
         width = network["widths"][-1]
+    if has_products:
+        num_products, shapes = product_shapes(header[_PRODUCTS], domain.dimension)
+        layers, width = layers | shapes, width + num_products
 
     outputs = num_outputs or 1
     floats: Shapes = layers | {
@@ -135,6 +144,7 @@ def model_from_state(header: Any, arrays: Mapping[str, np.ndarray]) -> PANN:
         keep_a=on_device["keep_a"],
         keep_b=on_device["keep_b"],
         overlap=on_device["overlap"],
+        products=products_from_state(on_device) if has_products else None,
     )
     return PANN(domain, basis, parameters, precision, num_outputs)
 

@@ -16,6 +16,7 @@ from pann.network.embeddings import (
 from pann.network.initialization import Complementary, Glorot, Initialization, draw_slopes
 from pann.network.mlp import MLP
 from pann.network.modified_mlp import ModifiedMLP, Network, check_gated_widths
+from pann.network.products import ProductUnits
 
 __all__ = [
     "MLP",
@@ -33,6 +34,7 @@ __all__ = [
     "Network",
     "Periodic",
     "PeriodicEmbedding",
+    "ProductUnits",
     "RandomFourier",
     "RandomFourierFeatures",
     "RePU",

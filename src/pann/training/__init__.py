@@ -6,16 +6,27 @@ from pann.training.gradient import LBFGS, Adam
 from pann.training.guard import KeepIfBetter, Race, run_recipe
 from pann.training.linear import LeastSquares
 from pann.training.place import Place
+from pann.training.products import AddProducts
 from pann.training.prune import DropPolynomial, Prune
 from pann.training.rates import Constant, Cosine, Rate, Stepwise
-from pann.training.recipes import PAPER, Recipe, Sizes, default_recipe, describe, recipe_named
+from pann.training.recipes import (
+    PAPER,
+    PRODUCTS,
+    Recipe,
+    Sizes,
+    default_recipe,
+    describe,
+    recipe_named,
+)
 from pann.training.ridge import Ridge
 from pann.training.stage import Outcome, Progress, Stage, Task
 
 __all__ = [
     "LBFGS",
     "PAPER",
+    "PRODUCTS",
     "Adam",
+    "AddProducts",
     "Constant",
     "Cosine",
     "DropPolynomial",

@@ -41,7 +41,7 @@ class KeepIfBetter(Stage):
             return trials, recorder.outcome(np.full(len(weights), ROUND_OFF))
         trained, inner = run_recipe(self.stages, task, trials)
         better = _score(task, trained) < _score(task, trials)
-        kept = _choose(better, trained, trials)
+        kept = choose(better, trained, trials)
         recorder.record(len(self.stages), task.figures(kept))
         note = f"kept in {int(jnp.sum(better))} of {len(better)} trials"
         outcome = recorder.outcome(np.full(len(better), CONVERGED), (note,))
@@ -73,7 +73,7 @@ class Race(Stage):
             trained, outcomes = run_recipe(branch, own, trials)
             score = _score(task, trained)
             better = score < best
-            winner, best = _choose(better, trained, winner), jnp.minimum(score, best)
+            winner, best = choose(better, trained, winner), jnp.minimum(score, best)
             wins = np.where(np.asarray(better), index + 1, wins)
             inner.extend(outcomes)
             recorder.record(index + 1, {"best": best})
@@ -88,7 +88,8 @@ def _score(task: Task, trials: Parameters) -> Float[Array, " trials"]:
     return jnp.where(jnp.isnan(score), jnp.inf, score)
 
 
-def _choose(better: Bool[Array, " trials"], new: Parameters, old: Parameters) -> Parameters:
+def choose(better: Bool[Array, " trials"], new: Parameters, old: Parameters) -> Parameters:
+    """The new trials where they are better, the old ones elsewhere."""
     pick = lambda n, o: jnp.where(better.reshape(-1, *[1] * (n.ndim - 1)), n, o)
     return jax.tree.map(pick, new, old)
 

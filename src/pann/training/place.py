@@ -83,7 +83,7 @@ def _place(
         embedding = parameters.network.embedding
         axis_units = embedding if isinstance(embedding, AxisEmbedding) else None
         units = axis_units.num_outputs if axis_units else parameters.network.weights[0].shape[0]
-        residual = parameters.polynomial_output(rows.table) - rows.target
+        residual = parameters.settled_output(rows.x, rows.table) - rows.target
         squared = jnp.sum((rows.weights[:, None] * residual) ** 2, axis=1)
         placed = jax.random.categorical(center_key, jnp.log(squared), shape=(units,))
         anywhere = jax.random.randint(uniform_key, (units,), 0, rows.x.shape[0])

@@ -13,6 +13,7 @@ from pann.training.gradient import LBFGS, Adam
 from pann.training.guard import KeepIfBetter, Race
 from pann.training.linear import LeastSquares
 from pann.training.place import Place
+from pann.training.products import AddProducts
 from pann.training.prune import DropPolynomial, Prune
 from pann.training.rates import Cosine
 from pann.training.stage import Stage
@@ -26,6 +27,13 @@ PAPER: Recipe = (Adam(20_000, Cosine(1e-3)), Prune(1e-4), LBFGS(400), Prune(1e-4
 STEEP: Recipe = (Place(), LeastSquares("both"), GaussNewton(20))
 GENTLE: Recipe = (Place((1.0, 5.0), aligned=0.0), LeastSquares("both"), GaussNewton(20))
 SECOND_ORDER: Recipe = (Race((STEEP, GENTLE)), GaussNewton(), LeastSquares("both"))
+
+# Polynomial and products of splines, without training a network: seconds instead of minutes.
+PRODUCTS: Recipe = (
+    LeastSquares("polynomial", alone=True),
+    AddProducts(),
+    Prune(1e-12, relative=True),
+)
 
 # Coefficients below this share of the largest are rounding, not signal.
 ROUND_OFF_SHARE = {"float64": 1e-12, "float32": 1e-5}
@@ -97,7 +105,7 @@ def describe(recipe: Recipe) -> str:
     return "(\n" + "".join(f"    {stage!r},\n" for stage in recipe) + ")"
 
 
-NAMES = ("default", "paper")
+NAMES = ("default", "paper", "products")
 
 
 def recipe_named(recipe: str | Recipe, sizes: Sizes) -> tuple[Recipe, str]:
@@ -108,6 +116,8 @@ def recipe_named(recipe: str | Recipe, sizes: Sizes) -> tuple[Recipe, str]:
                 f"there is no recipe '{recipe}'; choose one of {', '.join(NAMES)}, or give a tuple "
                 "of stages such as (Adam(1000), LBFGS(100))"
             )
+        if recipe == "products":
+            return PRODUCTS, "products of splines beside the polynomial"
         return (PAPER, "as in the paper") if recipe == "paper" else default_recipe(sizes)
     stages = tuple(recipe)
     for stage in stages:
