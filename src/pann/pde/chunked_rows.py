@@ -16,6 +16,7 @@ from pann.loss import Measure, TrainingRows
 from pann.model import Parameters
 from pann.pde.blocks import Block, Placed, tabulated
 from pann.pde.chunked_block import ChunkedBlock, make_chunked_block
+from pann.pde.placing import with_laplacian
 from pann.pde.problem import Problem
 from pann.pde.rows import Causal, EquationRows, equation_rows, moments
 
@@ -146,7 +147,7 @@ def chunked_equation(
     rest = equation_rows(conditions, problem, basis, precision) if conditions else None
     num_weights = chunking.padded + (len(rest.weights) if rest else 0)
     return ChunkedEquation(
-        inside=make_chunked_block(inside, problem, basis, precision, chunking),
+        inside=make_chunked_block(with_laplacian(inside), problem, basis, precision, chunking),
         conditions=rest,
         weights=jnp.ones(num_weights, precision),
         domain=problem.domain,

@@ -23,6 +23,7 @@ from pann.network.taylor import feature_derivatives
 from pann.pde.blocks import Block, Placed, make_block
 from pann.pde.evaluation import combine_features, on_reference
 from pann.pde.levenberg import block_channels
+from pann.pde.placing import with_laplacian
 from pann.pde.problem import Problem
 
 
@@ -209,7 +210,9 @@ def equation_rows(
     points = np.concatenate([each.points for each in placed])
     chunks = None if causal is None else jnp.asarray(moments(causal, placed[0], problem))
     return EquationRows(
-        blocks=tuple(make_block(each, problem, basis, precision) for each in placed),
+        blocks=tuple(
+            make_block(with_laplacian(each), problem, basis, precision) for each in placed
+        ),
         table=jnp.asarray(basis.table(points), precision),
         weights=jnp.ones(len(points), precision),
         domain=problem.domain,

@@ -17,7 +17,6 @@ from pann.model import PANN, Parameters
 from pann.pde.blocks import Block, Placed, make_block
 from pann.pde.chunked_rows import chunked_equation
 from pann.pde.newton import Unknowns, start
-from pann.pde.placing import with_laplacian
 from pann.pde.rows import Causal, equation_rows
 from pann.solution import Report, Solution, trial_figures
 from pann.solving.budget import cached_points, gradient_chunking
@@ -190,7 +189,7 @@ def prepare(case: Case) -> Prepared:
     """Make the rows, and draw the trials."""
     setup, basis, precision = case.setup, case.basis, case.architecture.precision
     problem = setup.problem
-    placed = [with_laplacian(each) for each in setup.placed(basis)]
+    placed = setup.placed(basis)
     parts = gradient_chunking(placed[0], basis, case.architecture, case.trials, setup.memory)
     at_once = cached_points(case.architecture, case.trials)
     rows: TrainingRows = (
@@ -198,9 +197,7 @@ def prepare(case: Case) -> Prepared:
         if parts is None
         else chunked_equation(placed, problem, basis, precision, parts, case.causal)
     )
-    fresh = equation_rows(
-        [with_laplacian(setup.fresh_placed()), *placed[1:]], problem, basis, precision
-    )
+    fresh = equation_rows([setup.fresh_placed(), *placed[1:]], problem, basis, precision)
     key, init_key = jax.random.split(jax.random.key(setup.seed))
     starts = [
         _start(case, case.start_from if trial == 0 else None, trial, init_key)
