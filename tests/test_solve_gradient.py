@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from oracles import random_parameters
+from oracles import count_compilations, random_parameters
 
 import pann
 from pann import baselines
@@ -486,3 +486,25 @@ def test_conditions_count_by_their_weight_and_points_by_the_reduction():
     ):
         with pytest.raises(ValueError, match=message):
             pann.solve(poisson(), **options)
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_a_stage_is_compiled_once_for_all_of_its_records(precision):
+    """Types that changed from the first state to the second would compile all of it again."""
+    compiled_at: dict[str, list[int]] = {}
+    recipe = (Adam(6, record_every=2), LBFGS(6, record_every=2))
+    with count_compilations() as compiled:
+        pann.solve(
+            pann.problems.poisson(),
+            recipe=recipe,
+            constraint="E",
+            degree=3,
+            width=4,
+            points=30,
+            sampling="sobol",
+            precision=precision,
+            report=lambda p: compiled_at.setdefault(p.what, []).append(len(compiled)),
+        )
+    assert [len(counts) for counts in compiled_at.values()] == [3, 3]
+    for counts in compiled_at.values():
+        assert counts[0] == counts[1] == counts[2]

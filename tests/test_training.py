@@ -633,7 +633,7 @@ def test_recipes_have_names_and_bad_ones_are_refused():
     assert [type(stage) for stage in PAPER] == [Adam, Prune, LBFGS, Prune]
     assert recipe_named("default", SMALL) == default_recipe(SMALL)
     assert recipe_named((Adam(5),), SMALL)[0] == (Adam(5),)
-    with pytest.raises(ValueError, match=r"'fast'; choose one of default, paper, products, or give a tuple"):
+    with pytest.raises(ValueError, match=r"'fast'; choose one of default, paper, products, or"):
         recipe_named("fast", SMALL)
     with pytest.raises(ValueError, match=r"a tuple of stages, but it contains 'adam'"):
         inspect.unwrap(recipe_named)((Adam(5), "adam"), SMALL)  # without the tests' type checks

@@ -1,5 +1,6 @@
 """An equation at points in chunks, for tables and derivatives that do not fit in memory."""
 
+import functools
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -112,7 +113,7 @@ class ChunkedEquation(TrainingRows):
 
     def error(self, parameters: Parameters) -> Float[Array, ""]:
         squares = self.squares(parameters, None, None, "mean")
-        return jnp.sqrt(sum(squares.values(), jnp.zeros(())))
+        return jnp.sqrt(functools.reduce(jnp.add, squares.values()))
 
     def take(self, chosen: Int[Array, " chosen"] | slice) -> EquationRows:
         """Some points of the equation; the conditions stay whole."""

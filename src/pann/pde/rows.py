@@ -6,6 +6,7 @@ points of the equation.
 """
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -179,7 +180,7 @@ class EquationRows(TrainingRows):
     def error(self, parameters: Parameters) -> Float[Array, ""]:
         """The root of all sums of squares, each a mean."""
         squares = self.squares(parameters, None, None, "mean")
-        return jnp.sqrt(sum(squares.values(), jnp.zeros(())))
+        return jnp.sqrt(functools.reduce(jnp.add, squares.values()))
 
     def take(self, chosen: Int[Array, " chosen"] | slice) -> "EquationRows":
         """Some points of the equation; the conditions stay whole."""

@@ -248,7 +248,13 @@ def _start(stage: GradientStage, trials: Parameters, keys: Key[Array, " trials"]
             jnp.array(0),
         )
 
-    return eqx.filter_vmap(one)(trials, keys)
+    return jax.tree.map(_with_own_type, eqx.filter_vmap(one)(trials, keys))
+
+
+def _with_own_type(leaf: Array) -> Array:
+    """What comes out of a step has a type of its own, and going in with another compiles again."""
+    is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return leaf if is_key else jax.lax.convert_element_type(leaf, leaf.dtype)
 
 
 @compiled
