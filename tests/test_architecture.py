@@ -19,7 +19,7 @@ SOURCE = pathlib.Path(__file__).parent.parent / "src"
 LAYERS = (
     "domain",
     "compiling",
-    "products",
+    "matrix_products",
     "array_cache",
     "disks",
     "points",

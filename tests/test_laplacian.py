@@ -9,8 +9,9 @@ from pann.basis import make_basis
 from pann.domain import Box
 from pann.pde import Dirichlet, Initial, Problem
 from pann.pde.blocks import make_block
+from pann.pde.laplacian import with_laplacian
 from pann.pde.levenberg import block_channels
-from pann.pde.placing import place_inside, with_laplacian
+from pann.pde.placing import place_inside
 from pann.points import uniform
 from pann.problems import PROBLEMS
 

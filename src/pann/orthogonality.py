@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from pann.products import combine
+from pann.matrix_products import combine
 
 CONSTRAINTS = ("A", "B", "C", "D", "E", "F", "G", "H")
 POWER_ITERATIONS = 100

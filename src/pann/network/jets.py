@@ -19,9 +19,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from pann.matrix_products import product
 from pann.network.activation_derivatives import derivatives
 from pann.network.activations import Activation
-from pann.products import product
 
 Order = tuple[int, ...]
 

@@ -17,9 +17,9 @@ from jaxtyping import Array, Float, PyTree
 
 from pann.basis import Basis
 from pann.basis.in_program import tabulate
+from pann.matrix_products import combine
 from pann.network.jets import Derivative, Laplacian, Order
 from pann.pde.problem import Problem
-from pann.products import combine
 
 Get = Callable[[int, Derivative], Array]
 # Residuals of shape (points,) each, from channels, coordinates, fixed numbers a point, parameters.

@@ -17,7 +17,7 @@ from pann.loss import Measure, TrainingRows
 from pann.model import Parameters
 from pann.pde.blocks import Block, Placed, tabulated
 from pann.pde.chunked_block import ChunkedBlock, make_chunked_block
-from pann.pde.placing import with_laplacian
+from pann.pde.laplacian import with_laplacian
 from pann.pde.problem import Problem
 from pann.pde.rows import Causal, EquationRows, equation_rows, moments
 

@@ -9,12 +9,12 @@ from jaxtyping import Array, Float
 
 from pann.compiling import compiled
 from pann.domain import Box
+from pann.matrix_products import combine
 from pann.model import PANN, Parameters, Parts
 from pann.network.jets import Derivative, Laplacian, lower_set
 from pann.network.taylor import feature_derivatives
 from pann.pde.ansatz import Ansatz
 from pann.pde.fields import Order
-from pann.products import combine
 
 
 def network_channels(

@@ -23,8 +23,8 @@ from pann.model import Parameters
 from pann.network.taylor import feature_derivatives
 from pann.pde.blocks import Block, Placed, make_block
 from pann.pde.evaluation import combine_features, on_reference
+from pann.pde.laplacian import with_laplacian
 from pann.pde.levenberg import block_channels
-from pann.pde.placing import with_laplacian
 from pann.pde.problem import Problem
 
 
