@@ -65,10 +65,9 @@ def newton(
     reason = "all steps done"
     for count in range(max_steps):
         full = _full_step(blocks, unknowns, background)
-        if not sums:
-            sums.append(float(full.before))
-        value = sums[-1]
-        share, moved, new = 1.0, full.moved, float(full.value)
+        before, new, size, is_last = (each.item() for each in jax.device_get(full[2:]))
+        sums = sums or [before]
+        value, share, moved = sums[-1], 1.0, full.moved
         for _ in range(MAX_HALVINGS - 1):
             if new < value or new == 0:
                 break
@@ -81,10 +80,10 @@ def newton(
         unknowns = moved
         sums.append(new)
         report(count + 1, new)
-        if float(full.size) <= tolerance:
+        if size <= tolerance:
             reason = "converged: the step is at round-off"
             break
-        no_longer_falls = value - new <= 1e-3 * value or bool(full.is_last)
+        no_longer_falls = value - new <= 1e-3 * value or is_last
         if no_longer_falls and share == 1.0:
             reason = "converged: the residual no longer falls"
             break
