@@ -65,7 +65,7 @@ def newton(
     reason = "all steps done"
     for count in range(max_steps):
         full = _full_step(blocks, unknowns, background)
-        before, new, size, is_last = (each.item() for each in jax.device_get(full[2:]))
+        before, new, size, is_last = np.asarray(full.figures).tolist()
         sums = sums or [before]
         value, share, moved = sums[-1], 1.0, full.moved
         for _ in range(MAX_HALVINGS - 1):
@@ -158,18 +158,16 @@ def least_squares(
 
 
 class FullStep(NamedTuple):
-    """A step, the unknowns after it and its correction, and the sums of squares before and there.
+    """A step, the unknowns after it and its correction, and four figures, fetched at once.
 
-    `size` is the correction's, relative to the unknowns, or the step's where that did not lower the
-    sum; `is_last` if it is small and lowers the sum by next to nothing.
+    These are the sums of squares before and there; the size of the correction, relative to the
+    unknowns, or of the step where that did not lower the sum; and 1 if the correction is small and
+    lowers the sum by next to nothing, so that no step follows.
     """
 
     step: Unknowns
     moved: Unknowns
-    before: Float[Array, ""]
-    value: Float[Array, ""]
-    size: Float[Array, ""]
-    is_last: Bool[Array, ""]
+    figures: Float[Array, "4"]
 
 
 @eqx.filter_jit
@@ -186,13 +184,13 @@ def _full_step(
     first, second = (_sum_of_squares(blocks, each, background) for each in (once, twice))
     is_better = second < first
     small = _size(correction, twice)
+    is_last = (small <= SMALL) & (first - second <= 1e-3 * first)
+    value = jnp.where(is_better, second, first)
+    size = jnp.where(is_better, small, _size(step, once))
     return FullStep(
         step=step,
         moved=jax.tree.map(lambda a, b: jnp.where(is_better, a, b), twice, once),
-        before=jnp.sum(residual**2),
-        value=jnp.where(is_better, second, first),
-        size=jnp.where(is_better, small, _size(step, once)),
-        is_last=(small <= SMALL) & (first - second <= 1e-3 * first),
+        figures=jnp.stack([jnp.sum(residual**2), value, size, is_last.astype(value.dtype)]),
     )
 
 
