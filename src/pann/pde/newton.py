@@ -170,7 +170,7 @@ class FullStep(NamedTuple):
     figures: Float[Array, "4"]
 
 
-@eqx.filter_jit
+@jax.jit
 def _full_step(
     blocks: Blocks, unknowns: Unknowns, background: tuple[Array, ...] | None
 ) -> FullStep:

@@ -1,5 +1,6 @@
 """How good a solution is: the residual at points not trained on, and the error where known."""
 
+import functools
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -135,7 +136,7 @@ def relative_residual(
     return float(np.sqrt(np.max(squares / np.where(totals > 0, totals, 1.0))))
 
 
-@eqx.filter_jit
+@functools.partial(jax.jit, static_argnames="widths")
 def _squares(
     block: Block,
     unknowns: Unknowns,
