@@ -144,10 +144,12 @@ def least_squares(
     matrix: Float[Array, "rows columns"], right: Float[Array, " rows"]
 ) -> tuple[Float[Array, " columns"], Factor]:
     """By QR of the columns scaled to unit length; columns that depend on others get zero."""
-    lengths = jnp.linalg.norm(matrix, axis=0)
+    # Transposed, the matrix lies in memory as LAPACK wants it, which saves two copies.
+    columns = matrix.T
+    lengths = jnp.linalg.norm(columns, axis=1)
     scale = jnp.where(lengths > 0, lengths, 1.0)
     # The last column of R is Q^T b: Q itself, which costs as much as R, is never made.
-    whole = jnp.linalg.qr(jnp.column_stack([matrix / scale, right]), mode="r")
+    whole = jnp.linalg.qr(jnp.concatenate([columns / scale[:, None], right[None]]).T, mode="r")
     count = matrix.shape[1]
     r, projected = whole[:count, :count], whole[:count, -1]
     diagonal = jnp.abs(jnp.diagonal(r))

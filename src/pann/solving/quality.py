@@ -39,12 +39,11 @@ def polynomial_indicator(
     """`indicator` of a polynomial by itself, which needs no tables at the fresh points."""
     zero = (0,) * model.domain.dimension
     orders = (zero, *in_terms(fresh.orders))
-    v, *channels = model.basis.evaluate_each(fresh.points, np.asarray(unknowns.b), orders)
+    values = model.basis.evaluate_each(fresh.points, np.asarray(unknowns.b), orders)
+    v, channels = values[0], values[1:]
     u = v if ansatz is None else ansatz.combine(fresh.points, zero, {zero: v})
     sizes = _root_mean_squares(u)
-    of_equation = _residual_of_channels(
-        problem, model, fresh, np.stack(channels), sizes, unknowns.parameters
-    )
+    of_equation = _residual_of_channels(problem, model, fresh, channels, sizes, unknowns.parameters)
     of_others = [
         relative_residual(block, unknowns, model, None, sizes) for block in without_data(conditions)
     ]
