@@ -38,7 +38,9 @@ def run(
     about = {"command": f"python -m benchmarks {name}", "title": title, **machine()}
     (out / f"{name}.json").write_text(json.dumps(about, indent=2) + "\n")
     collected = _read(out / f"{name}.csv") if keys else []
+    has_rows = False
     for row in rows:
+        has_rows = True
         _put(collected, row, keys)
         console.print(
             "  ".join(f"{key}={_text(value)}" for key, value in row.items()),
@@ -46,6 +48,8 @@ def run(
             soft_wrap=True,
         )
         _write(out / f"{name}.csv", collected)
+    if not has_rows:
+        raise SystemExit(f"'{name}' has no such row; leave out --only to run all of its rows")
     console.print(_table(collected))
     return collected
 

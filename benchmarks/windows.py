@@ -34,9 +34,10 @@ KEYS = ("problem",)
 
 
 def rows(only: Collection[str] = ()) -> Iterator[Row]:
-    """All rows, or those of the problems named."""
+    """All rows, or those named, or those of the problems named."""
     for name, (make, solver) in CASES.items():
-        if only and name not in only:
+        problem_name, *_ = name.split(",")
+        if only and not {name, problem_name} & set(only):
             continue
         problem = make()
         assert problem.exact is not None
@@ -45,9 +46,11 @@ def rows(only: Collection[str] = ()) -> Iterator[Row]:
         begin, begin_cpu = time.perf_counter(), time.process_time()
         solution = solver(problem)
         report = solution.report
+        each = report.field_errors if len(problem.fields) > 1 else {}
         yield {
             "problem": name,
             "error": report.rel_l2,
+            "of each field": ", ".join(f"{field} {error:.2g}" for field, error in each.items()),
             "residual": report.residual,
             "windows": len(report.history.get("tail in time", [])),
             "how": report.how,

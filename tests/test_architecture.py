@@ -21,6 +21,7 @@ LAYERS = (
     "compiling",
     "matrix_products",
     "array_cache",
+    "bounded_cache",
     "disks",
     "points",
     "samples",

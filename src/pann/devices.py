@@ -24,6 +24,11 @@ def several() -> bool:
     return jax.device_count() > 1
 
 
+def chosen() -> object:
+    """The device that the user chose for new arrays, by `jax.default_device` for instance."""
+    return jax.config.jax_default_device  # type: ignore[attr-defined]
+
+
 def spread(array: np.ndarray) -> Array:
     """An array (chunks, points of a chunk, ...) with the points of each chunk over all devices."""
     if not several():

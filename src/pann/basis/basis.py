@@ -13,10 +13,15 @@ from pann.basis.checks import check_axes, check_derivative, check_points
 from pann.basis.families import Family
 from pann.basis.memory import require_memory
 from pann.basis.products import ProductTree, build_tree, multiply_out
+from pann.bounded_cache import BoundedCache
 from pann.domain import Box
 
 # Rows are tabulated in blocks of this size: what is held besides the result stays this small.
 _BLOCK_BYTES = 16 * 2**20
+# Factors of one axis at few points are asked for again: by each derivative along another axis, by
+# the values and the residual at the same points, and by the next problem.
+_FACTORS: BoundedCache[np.ndarray] = BoundedCache(16 * 2**20)
+_FEW_BYTES = 2**20
 
 
 @final
@@ -153,18 +158,28 @@ class Basis:
         derivative: Sequence[int] | None = None,
     ) -> Float[np.ndarray, " points *outputs"]:
         """sum_k b_k D^derivative phi_k(x_i), without ever holding the whole table."""
+        return self.evaluate_each(points, coefficients, [derivative])[0]
+
+    def evaluate_each(
+        self,
+        points: Shaped[np.ndarray, "points d"],
+        coefficients: Float[np.ndarray, " terms *outputs"],
+        derivatives: Sequence[Sequence[int] | None],
+    ) -> Float[np.ndarray, " derivatives points *outputs"]:
+        """`evaluate` for several derivatives at the same points."""
         coefficients = np.asarray(coefficients, float)
         if len(coefficients) != len(self):
             raise ValueError(
                 f"{len(coefficients)} coefficients for {len(self)} terms; give one for each term"
             )
+        shape = (len(derivatives), len(points), *coefficients.shape[1:])
         if self.is_nearly_full:
             columns = coefficients.reshape(len(self), -1)
-            found = self._evaluate_by_axis(points, columns, derivative)
-            return found.reshape(len(points), *coefficients.shape[1:])
-        out = np.empty((len(points), *coefficients.shape[1:]))
-        for rows, block in self.table_blocks(points, derivative):
-            np.matmul(block, coefficients, out=out[rows])
+            return self._evaluate_by_axis(points, columns, derivatives).reshape(shape)
+        out = np.empty(shape)
+        for own, derivative in zip(out, derivatives, strict=True):
+            for rows, block in self.table_blocks(points, derivative):
+                np.matmul(block, coefficients, out=own[rows])
         return out
 
     @functools.cached_property
@@ -176,24 +191,28 @@ class Basis:
         self,
         points: Shaped[np.ndarray, "points d"],
         coefficients: Float[np.ndarray, "terms outputs"],
-        derivative: Sequence[int] | None,
-    ) -> Float[np.ndarray, "points outputs"]:
+        derivatives: Sequence[Sequence[int] | None],
+    ) -> Float[np.ndarray, "derivatives points outputs"]:
         points = check_points(self.domain, points)
-        order_of = dict(
-            zip(self.domain.names, check_derivative(self.domain, derivative), strict=True)
-        )
-        if any(order_of[name] for name in self.domain.names if name not in self.axes):
-            return np.zeros((len(points), coefficients.shape[1]))
         seen = [self.domain.names.index(name) for name in self.axes]
+        unseen = set(range(self.domain.dimension)) - set(seen)
+        out = np.zeros((len(derivatives), len(points), coefficients.shape[1]))
+        asked = {}
+        for number, derivative in enumerate(derivatives):
+            orders = check_derivative(self.domain, derivative)
+            if not any(orders[axis] for axis in unseen):
+                asked[number] = tuple(orders[axis] for axis in seen)
         reference = self.domain.to_reference(points)[:, seen]
-        return evaluate_by_axis(
+        out[list(asked)] = evaluate_by_axis(
             self.families,
             self.indices,
             self.num_functions,
             coefficients,
             reference,
-            lambda axis, rows: self._factor(axis, reference[rows, axis], order_of[self.axes[axis]]),
+            list(asked.values()),
+            lambda axis, rows, order: self._factor(axis, reference[rows, axis], order),
         )
+        return out
 
     @functools.cached_property
     def tree(self) -> ProductTree:
@@ -232,8 +251,27 @@ class Basis:
     ) -> Float[np.ndarray, "rows functions"]:
         """A derivative of the functions of one seen axis, by the domain's coordinate."""
         family, size = self.families[axis], self.num_functions[axis]
-        width = self.domain.widths[self.domain.names.index(self.axes[axis])]
-        scale = np.full(size, (2.0 / width) ** order)
-        if self.scaling == "orthonormal":
-            scale /= family.norms(size)
-        return family.table(reference, size, order) * scale
+        width = float(self.domain.widths[self.domain.names.index(self.axes[axis])])
+        given = family, size, order, width, self.scaling
+        num_bytes = 8 * size * len(reference)
+        if num_bytes > _FEW_BYTES:
+            return _factor(*given, reference)
+        return _FACTORS.get(
+            lambda: (*given, reference.tobytes()), num_bytes, lambda: _factor(*given, reference)
+        )
+
+
+def _factor(
+    family: Family,
+    size: int,
+    order: int,
+    width: float,
+    scaling: str,
+    reference: Float[np.ndarray, " rows"],
+) -> Float[np.ndarray, "rows functions"]:
+    scale = np.full(size, (2.0 / width) ** order)
+    if scaling == "orthonormal":
+        scale /= family.norms(size)
+    table = family.table(reference, size, order) * scale
+    table.flags.writeable = False
+    return table

@@ -5,6 +5,7 @@ levels (degree or frequency) and never falls, so partial rows that are too dear 
 and a set that grows beyond its limit is refused before it is built.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -76,14 +77,26 @@ def _enumerate(
     weights: Sequence[float] | None,
     max_terms: int,
 ) -> Int[np.ndarray, "terms axes"]:
-    """Extend every row by every function that its cost still allows, one axis after another."""
     _check(families, degree, weights)
+    each = (1.0,) * len(families) if weights is None else tuple(weights)
+    return _enumerated(index_set, tuple(families), degree, each, max_terms).copy()
+
+
+@functools.lru_cache(maxsize=8)
+def _enumerated(
+    index_set: str,
+    families: tuple[Family, ...],
+    degree: int,
+    weights: tuple[float, ...],
+    max_terms: int,
+) -> Int[np.ndarray, "terms axes"]:
+    """Extend every row by every function that its cost still allows, one axis after another."""
     join, offset = _COSTS[index_set]
     limit = (degree + offset) * (1.0 + _ROUNDING) + _ROUNDING
     rows = np.zeros((1, 0), dtype=np.int64)
     costs = np.full(1, offset)
     total_levels = np.zeros(1, dtype=np.int64)
-    for family, weight in zip(families, weights or [1.0] * len(families), strict=True):
+    for family, weight in zip(families, weights, strict=True):
         num_functions = family.num_functions(int(degree * weight * (1.0 + _ROUNDING) + _ROUNDING))
         if num_functions > max_terms:
             raise _too_many(index_set, degree, len(families), max_terms)

@@ -15,8 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from pann import devices
 from pann.basis import Basis
 from pann.basis.in_program import tabulate
+from pann.bounded_cache import BoundedCache
+from pann.domain import Box
 from pann.matrix_products import combine
 from pann.network.jets import Derivative, Laplacian, Order
 from pann.pde.problem import Problem
@@ -145,15 +148,45 @@ class Placed:
         return both[:, :1], both[:, 1:]
 
 
+# What points, derivatives and basis determine is kept for the next problem that has the same.
+_MADE: BoundedCache[dict[str, Any]] = BoundedCache(64 * 2**20)
+
+
 def make_block(placed: Placed, problem: Problem, basis: Basis | None, precision: str) -> Block:
     """Tables and arrays for one set of rows; every point counts 1 / sqrt(points).
 
     Without a basis there are no tables: `tabulated` makes them where they are needed.
     """
-    cast = lambda array: np.asarray(array, precision)
+    # In single precision where JAX has no other.
+    dtype, domain = jax.dtypes.canonicalize_dtype(precision), problem.domain
+    where = (placed.points, placed.minus, placed.factors)
+    key = lambda: (
+        *(None if array is None else (array.shape, array.tobytes()) for array in where),
+        (placed.orders, placed.weight, domain, basis, dtype, devices.chosen()),
+    )
+    columns = 2 * domain.dimension + len(placed.orders) * (0 if basis is None else len(basis))
+    num_bytes = dtype.itemsize * len(placed.points) * (columns + 1)
+    # Moved all at once: jnp.asarray would compile a program for each shape, too.
+    made = _MADE.get(key, num_bytes, lambda: jax.device_put(_made(placed, domain, basis, dtype)))
+    own = {
+        "target": np.asarray(placed.target.reshape(len(placed.points), -1), dtype),
+        "extra": {name: np.asarray(values, dtype) for name, values in placed.extra.items()},
+    }
+    return Block(
+        **made,
+        **jax.device_put(own),
+        name=placed.name,
+        orders=placed.orders,
+        operator=placed.operator,
+        num_fields=len(problem.fields),
+    )
+
+
+def _made(placed: Placed, domain: Box, basis: Basis | None, dtype: np.dtype) -> dict[str, Any]:
+    """The arrays of a block that have nothing to do with the equation."""
+    cast = lambda array: np.asarray(array, dtype)
     count, minus = len(placed.points), placed.minus
     of_upper, of_lower = placed.pair_factors
-    reference = problem.domain.to_reference
 
     def table(basis: Basis, derivative: Derivative) -> np.ndarray:
         values = table_at(lambda order: basis.table(placed.points, order), derivative)
@@ -162,24 +195,15 @@ def make_block(placed: Placed, problem: Problem, basis: Basis | None, precision:
             values = of_upper * values - of_lower * lower
         return cast(values)
 
-    arrays = {
-        "x": cast(reference(placed.points)),
-        "x_minus": None if minus is None else cast(reference(minus)),
+    return {
+        "x": cast(domain.to_reference(placed.points)),
+        "x_minus": None if minus is None else cast(domain.to_reference(minus)),
         "factors": None if minus is None else cast(np.concatenate([of_upper, of_lower], axis=1)),
-        "coordinates": cast(placed.points),
+        # A copy, which nobody else can write to: JAX may go on with the memory that it is given.
+        "coordinates": np.array(placed.points, dtype),
         "tables": () if basis is None else tuple(table(basis, order) for order in placed.orders),
-        "target": cast(placed.target.reshape(count, -1)),
         "weights": cast(np.full(count, placed.weight / np.sqrt(count))),
-        "extra": {name: cast(values) for name, values in placed.extra.items()},
     }
-    # Moved all at once: jnp.asarray would compile a program for each shape, too.
-    return Block(
-        **jax.device_put(arrays),
-        name=placed.name,
-        orders=placed.orders,
-        operator=placed.operator,
-        num_fields=len(problem.fields),
-    )
 
 
 def table_at(of_order: Callable[[Order], Any], derivative: Derivative) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from pann.network.jets import lower_set
 from pann.pde.blocks import Placed
 from pann.pde.fields import Order, laplacian_in_space
-from pann.pde.placing import Equation
+from pann.pde.operators import Equation
 from pann.pde.problem import Problem
 
 

@@ -65,10 +65,9 @@ def newton(
     reason = "all steps done"
     for count in range(max_steps):
         full = _full_step(blocks, unknowns, background)
-        if not sums:
-            sums.append(float(full.before))
-        value = sums[-1]
-        share, moved, new = 1.0, full.moved, float(full.value)
+        before, new, size, is_last = np.asarray(full.figures).tolist()
+        sums = sums or [before]
+        value, share, moved = sums[-1], 1.0, full.moved
         for _ in range(MAX_HALVINGS - 1):
             if new < value or new == 0:
                 break
@@ -81,10 +80,10 @@ def newton(
         unknowns = moved
         sums.append(new)
         report(count + 1, new)
-        if float(full.size) <= tolerance:
+        if size <= tolerance:
             reason = "converged: the step is at round-off"
             break
-        no_longer_falls = value - new <= 1e-3 * value or bool(full.is_last)
+        no_longer_falls = value - new <= 1e-3 * value or is_last
         if no_longer_falls and share == 1.0:
             reason = "converged: the residual no longer falls"
             break
@@ -145,10 +144,12 @@ def least_squares(
     matrix: Float[Array, "rows columns"], right: Float[Array, " rows"]
 ) -> tuple[Float[Array, " columns"], Factor]:
     """By QR of the columns scaled to unit length; columns that depend on others get zero."""
-    lengths = jnp.linalg.norm(matrix, axis=0)
+    # Transposed, the matrix lies in memory as LAPACK wants it, which saves two copies.
+    columns = matrix.T
+    lengths = jnp.linalg.norm(columns, axis=1)
     scale = jnp.where(lengths > 0, lengths, 1.0)
     # The last column of R is Q^T b: Q itself, which costs as much as R, is never made.
-    whole = jnp.linalg.qr(jnp.column_stack([matrix / scale, right]), mode="r")
+    whole = jnp.linalg.qr(jnp.concatenate([columns / scale[:, None], right[None]]).T, mode="r")
     count = matrix.shape[1]
     r, projected = whole[:count, :count], whole[:count, -1]
     diagonal = jnp.abs(jnp.diagonal(r))
@@ -159,21 +160,19 @@ def least_squares(
 
 
 class FullStep(NamedTuple):
-    """A step, the unknowns after it and its correction, and the sums of squares before and there.
+    """A step, the unknowns after it and its correction, and four figures, fetched at once.
 
-    `size` is the correction's, relative to the unknowns, or the step's where that did not lower the
-    sum; `is_last` if it is small and lowers the sum by next to nothing.
+    These are the sums of squares before and there; the size of the correction, relative to the
+    unknowns, or of the step where that did not lower the sum; and 1 if the correction is small and
+    lowers the sum by next to nothing, so that no step follows.
     """
 
     step: Unknowns
     moved: Unknowns
-    before: Float[Array, ""]
-    value: Float[Array, ""]
-    size: Float[Array, ""]
-    is_last: Bool[Array, ""]
+    figures: Float[Array, "4"]
 
 
-@eqx.filter_jit
+@jax.jit
 def _full_step(
     blocks: Blocks, unknowns: Unknowns, background: tuple[Array, ...] | None
 ) -> FullStep:
@@ -187,13 +186,13 @@ def _full_step(
     first, second = (_sum_of_squares(blocks, each, background) for each in (once, twice))
     is_better = second < first
     small = _size(correction, twice)
+    is_last = (small <= SMALL) & (first - second <= 1e-3 * first)
+    value = jnp.where(is_better, second, first)
+    size = jnp.where(is_better, small, _size(step, once))
     return FullStep(
         step=step,
         moved=jax.tree.map(lambda a, b: jnp.where(is_better, a, b), twice, once),
-        before=jnp.sum(residual**2),
-        value=jnp.where(is_better, second, first),
-        size=jnp.where(is_better, small, _size(step, once)),
-        is_last=(small <= SMALL) & (first - second <= 1e-3 * first),
+        figures=jnp.stack([jnp.sum(residual**2), value, size, is_last.astype(value.dtype)]),
     )
 
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from pann.basis import Basis, Fourier, Legendre, PiecewiseLegendre
 from pann.domain import SIDES, Box, Faces
-from pann.network.jets import Laplacian
 from pann.pde.blocks import Operator, Placed
 from pann.pde.conditions import (
     Break,
@@ -27,6 +26,7 @@ from pann.pde.conditions import (
     values_at,
 )
 from pann.pde.fields import Order
+from pann.pde.operators import Channels, Equation, NormalDerivative
 from pann.pde.planes import is_same_plane, moved_off, planes
 from pann.pde.problem import Problem
 from pann.points import sample, tensor_grid
@@ -35,6 +35,7 @@ from pann.points import sample, tensor_grid
 ON_FACE = 1e-9
 
 Pieces = Mapping[str, PiecewiseLegendre]
+HashablePieces = tuple[tuple[str, PiecewiseLegendre], ...]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -64,13 +65,18 @@ def points_per_axis_of(problem: Problem, basis: Basis, num_points: int = 0) -> i
 
 def points_inside(problem: Problem, points_per_axis: int) -> np.ndarray:
     """A tensor grid of Gauss points, so many along each piece of an axis."""
+    return _gauss_inside(problem.domain, points_per_axis, tuple(problem.pieces.items()))
+
+
+@functools.lru_cache(maxsize=16)
+def _gauss_inside(domain: Box, points_per_axis: int, pieces: HashablePieces) -> np.ndarray:
     nodes = [
         Fourier().quadrature(points_per_axis)[0]
-        if axis in problem.domain.periodic
-        else gauss_nodes(problem.pieces, axis, points_per_axis)
-        for axis in problem.domain.names
+        if axis in domain.periodic
+        else gauss_nodes(dict(pieces), axis, points_per_axis)
+        for axis in domain.names
     ]
-    return problem.domain.from_reference(tensor_grid(*nodes))
+    return _read_only(domain.from_reference(tensor_grid(*nodes)))
 
 
 def gauss_nodes(pieces: Pieces, axis: str, points_per_axis: int) -> np.ndarray:
@@ -271,14 +277,26 @@ def face_points(
             drawn = sample(on_faces.sampling, rest, count, on_faces.seed + number).coordinates
             found = np.insert(drawn, index, faces.end(axis, side), axis=1)
         else:
-            nodes = [
-                np.array([end]) if name == axis else gauss_nodes(pieces, name, points_per_axis)
-                for name in domain.names
-            ]
-            found = domain.from_reference(tensor_grid(*nodes))
+            found = _gauss_on_face(domain, axis, end, points_per_axis, tuple(pieces.items()))
         points.append(found)
-        normals.append(end * np.eye(domain.dimension)[[index] * len(found)])
+        normals.append(np.tile(end * np.eye(domain.dimension)[index], (len(found), 1)))
     return np.concatenate(points), np.concatenate(normals)
+
+
+@functools.lru_cache(maxsize=64)
+def _gauss_on_face(
+    domain: Box, axis: str, end: float, points_per_axis: int, pieces: HashablePieces
+) -> np.ndarray:
+    nodes = [
+        np.array([end]) if name == axis else gauss_nodes(dict(pieces), name, points_per_axis)
+        for name in domain.names
+    ]
+    return _read_only(domain.from_reference(tensor_grid(*nodes)))
+
+
+def _read_only(points: np.ndarray) -> np.ndarray:
+    points.flags.writeable = False
+    return points
 
 
 def _without(domain: Box, axis: str) -> Box:
@@ -306,45 +324,3 @@ def _num_residuals(problem: Problem) -> int:
         lambda: problem.evaluate(lambda field, order: jnp.ones(2), points, problem.parameters)
     )
     return len(parts)
-
-
-# ---- Operators: equal ones share a compiled program ----
-
-
-@dataclasses.dataclass(frozen=True)
-class Equation:
-    """The residuals of a problem, with the Laplacian as a channel of its own where it has one."""
-
-    problem: Problem
-    laplacian: Laplacian | None = None
-
-    def __call__(self, get: Any, coordinates: Any, extra: Any, parameters: Any) -> tuple:
-        whole = None if self.laplacian is None else lambda field: get(field, self.laplacian)
-        return self.problem.evaluate(get, coordinates, parameters, whole)
-
-
-@dataclasses.dataclass(frozen=True)
-class Channels:
-    """Derivatives of one field as they are."""
-
-    field: int
-    orders: tuple[Order, ...]
-
-    def __call__(self, get: Any, coordinates: Any, extra: Any, parameters: Any) -> tuple:
-        return tuple(get(self.field, order) for order in self.orders)
-
-
-@dataclasses.dataclass(frozen=True)
-class NormalDerivative:
-    """alpha u + sum of the slopes along some axes times the normal; both are in `extra`."""
-
-    field: int
-    zero: Order
-    axes: tuple[int, ...]
-    firsts: tuple[Order, ...]
-
-    def __call__(self, get: Any, coordinates: Any, extra: Any, parameters: Any) -> tuple:
-        total = extra["alpha"] * get(self.field, self.zero)
-        for axis, first in zip(self.axes, self.firsts, strict=True):
-            total = total + extra[f"normal_{axis}"] * get(self.field, first)
-        return (total,)

@@ -46,10 +46,10 @@ def piecewise_axes(domain: Box, conditions: Sequence[Condition]) -> dict[str, Pi
 
 def piece_numbers(basis: Basis, points: np.ndarray) -> np.ndarray:
     """Which piece of the domain each point lies in, counted through the axes."""
-    reference = basis.domain.to_reference(points)
     numbers = np.zeros(len(points), int)
     for axis, family in zip(basis.axes, basis.families, strict=True):
         if isinstance(family, PiecewiseLegendre):
+            reference = basis.domain.to_reference(points)
             along = family.piece_of(reference[:, basis.domain.names.index(axis)])
             numbers = numbers * family.num_pieces + along
     return numbers

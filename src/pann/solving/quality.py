@@ -1,8 +1,7 @@
 """How good a solution is: the residual at points not trained on, and the error where known."""
 
-import dataclasses
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+import functools
+from collections.abc import Sequence
 
 import equinox as eqx
 import jax
@@ -38,8 +37,13 @@ def polynomial_indicator(
     ansatz: Ansatz | None = None,
 ) -> float:
     """`indicator` of a polynomial by itself, which needs no tables at the fresh points."""
-    sizes = field_sizes(model, ansatz, fresh.points)
-    of_equation = residual_of(problem, model, fresh, sizes, unknowns.parameters)
+    zero = (0,) * model.domain.dimension
+    orders = (zero, *in_terms(fresh.orders))
+    values = model.basis.evaluate_each(fresh.points, np.asarray(unknowns.b), orders)
+    v, channels = values[0], values[1:]
+    u = v if ansatz is None else ansatz.combine(fresh.points, zero, {zero: v})
+    sizes = _root_mean_squares(u)
+    of_equation = _residual_of_channels(problem, model, fresh, channels, sizes, unknowns.parameters)
     of_others = [
         relative_residual(block, unknowns, model, None, sizes) for block in without_data(conditions)
     ]
@@ -75,35 +79,39 @@ def field_sizes(
     model: PANN, ansatz: Ansatz | None, points: Float[np.ndarray, "points d"]
 ) -> Float[np.ndarray, " fields"]:
     """The fields' root mean squares."""
-    return np.sqrt(np.mean(evaluate_solution(model, ansatz, points) ** 2, axis=0))
+    return _root_mean_squares(evaluate_solution(model, ansatz, points))
+
+
+def _root_mean_squares(
+    values: Float[np.ndarray, "points fields"],
+) -> Float[np.ndarray, " fields"]:
+    return np.sqrt(np.mean(values**2, axis=0))
 
 
 def residual_of(
+    problem: Problem, model: PANN, placed: Placed, sizes: Float[np.ndarray, " fields"]
+) -> float:
+    """`relative_residual` of a model without a network, its channels summed without tables."""
+    b, orders = np.asarray(model.parameters.b), in_terms(placed.orders)
+    channels = model.basis.evaluate_each(placed.points, b, orders)
+    if placed.minus is not None:
+        upper, lower = placed.pair_factors
+        channels = upper * channels - lower * model.basis.evaluate_each(placed.minus, b, orders)
+    return _residual_of_channels(problem, model, placed, channels, sizes, {})
+
+
+def _residual_of_channels(
     problem: Problem,
     model: PANN,
     placed: Placed,
+    channels: Float[np.ndarray, "orders points fields"],
     sizes: Float[np.ndarray, " fields"],
-    parameters: Mapping[str, Array] = MappingProxyType({}),
-    *,
-    by_piece: bool = True,
+    parameters: dict[str, Array],
 ) -> float:
-    """`relative_residual` of a model without a network, without tables of its basis.
-
-    Its channels are summed axis by axis; a basis without terms leaves them to the background.
-    """
-    b = np.asarray(model.parameters.b)
-    channels = []
-    for order in in_terms(placed.orders):
-        channel = model.basis.evaluate(placed.points, b, order)
-        if placed.minus is not None:
-            upper, lower = placed.pair_factors
-            channel = upper * channel - lower * model.basis.evaluate(placed.minus, b, order)
-        channels.append(channel)
-    empty = model.basis.subset([])
-    block = make_block(placed, problem, empty, "float64")
-    unknowns = Unknowns(jax.device_put(np.zeros((0, len(problem.fields)))), dict(parameters))
-    whole = model if by_piece else dataclasses.replace(model, basis=empty)
-    return relative_residual(block, unknowns, whole, jax.device_put(np.stack(channels)), sizes)
+    """`relative_residual` by a basis without terms, which leaves the channels to the background."""
+    block = make_block(placed, problem, model.basis.subset([]), "float64")
+    no_terms, background = jax.device_put((np.zeros((0, len(problem.fields))), channels))
+    return relative_residual(block, Unknowns(no_terms, parameters), model, background, sizes)
 
 
 def relative_residual(
@@ -121,18 +129,18 @@ def relative_residual(
     `sizes` are the root mean squares of the fields.
     """
     widths = tuple(model.domain.widths.tolist())
-    found = _squares(block, unknowns, background, jax.device_put(sizes), widths)
+    found = _squares(block, unknowns, background, sizes, widths)
     pieces = piece_numbers(model.basis, np.asarray(block.coordinates))
     squares, totals = (np.bincount(pieces, np.asarray(each)) for each in found)
     return float(np.sqrt(np.max(squares / np.where(totals > 0, totals, 1.0))))
 
 
-@eqx.filter_jit
+@functools.partial(jax.jit, static_argnames="widths")
 def _squares(
     block: Block,
     unknowns: Unknowns,
     background: Array | None,
-    sizes: Float[Array, " fields"],
+    sizes: Float[Array | np.ndarray, " fields"],
     widths: tuple[float, ...],
 ) -> tuple[Float[Array, " points"], Float[Array, " points"]]:
     """The square of the residual at each point, and of all terms that it consists of."""

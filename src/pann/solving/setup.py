@@ -4,8 +4,12 @@ import dataclasses
 import functools
 import math
 
+import numpy as np
+from jaxtyping import Float
+
 from pann.basis import Basis
 from pann.checkpoints import NOWHERE, Checkpoint
+from pann.domain import Box
 from pann.pde.ansatz import Ansatz
 from pann.pde.blocks import Block, Placed, make_block
 from pann.pde.chunked_block import make_chunked_block
@@ -107,12 +111,17 @@ class Setup:
 
     def fresh_placed(self) -> Placed:
         """The equation at random points that are not trained on."""
-        points = uniform(self.problem.domain, NUM_FRESH, seed=self.seed + 7).coordinates
+        points = _fresh_points(self.problem.domain, self.seed)
         placed = place_inside(self.problem, points, self.orders)
         return placed if self.ansatz is None else self.ansatz.wrap(placed)
 
     def fresh(self, basis: Basis) -> Block:
         return make_block(self.fresh_placed(), self.problem, basis, "float64")
+
+
+@functools.lru_cache(maxsize=16)
+def _fresh_points(domain: Box, seed: int) -> Float[np.ndarray, "points d"]:
+    return uniform(domain, NUM_FRESH, seed=seed + 7).coordinates
 
 
 def conditions_of(blocks: Blocks) -> tuple[Block, ...]:

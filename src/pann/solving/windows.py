@@ -270,5 +270,4 @@ def _residual(problem: Problem, model: PANN, seed: int) -> float:
     if model.domain == problem.domain:
         placed += place_conditions(problem, POINTS_ON_FACES, on_faces)
     size = field_sizes(model, None, points)
-    # Pieces are no parts of the domain with equations of their own here, and do not count alone.
-    return max(residual_of(problem, model, each, size, by_piece=False) for each in placed)
+    return max(residual_of(problem, model, each, size) for each in placed)
