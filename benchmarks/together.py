@@ -16,9 +16,9 @@ import numpy as np
 from benchmarks.harness import Row
 from pann.paper import equations
 from pann.solving.gradient import Case, prepare
-from pann.solving.group import one_task, start_together
 from pann.together import make_case
 from pann.training import Adam, Constant
+from pann.training.cases import one_task, side_by_side
 
 STEPS, ROUNDS = 10, 3
 # By problem: points, width, depth and c of the cell.
@@ -71,7 +71,7 @@ def _step_seconds(groups: list[list[Case]]) -> list[float]:
     made = [
         (each[0].task, each[0].starts)
         if len(each) == 1
-        else (one_task([one.task for one in each]), start_together(each))
+        else (one_task([one.task for one in each]), side_by_side([one.starts for one in each]))
         for each in prepared
     ]
     seconds = [np.inf] * len(groups)
