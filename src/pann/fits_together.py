@@ -33,13 +33,15 @@ def fit_together(
 
     It is gradient training, recipe="paper" if no other is named, of all cases in one compiled
     program. They may differ in whatever leaves shapes and stages alone: points of equal number,
-    values, seed, constraint and its weight. What a checkpoint holds is not done again.
+    values, seed, constraint and its weight. `seconds` are the share of each. What a checkpoint
+    holds is not done again.
     """
     begin = time.perf_counter()
     if not cases:
         raise ValueError("there are no cases to fit; give options for each, [{'seed': 0}, ...]")
-    prepared = [_prepared({**shared, **case}) for case in cases]
-    check_together(prepared)
+    prepared = [prepared_case({**shared, **case}) for case in cases]
+    if len(prepared) > 1:
+        check_together(prepared)
     losses = [each.task.loss for each in prepared]
     with jax.enable_x64(True):
         task, starts = together(prepared)
@@ -88,7 +90,7 @@ def num_fits_that_fit(
     return max(1, int(device_memory() // a_fit))
 
 
-def _prepared(options: Mapping[str, Any]) -> Prepared:
+def prepared_case(options: Mapping[str, Any]) -> Prepared:
     """A case from options of `fit`, with its defaults for those that are not given."""
     parameters = inspect.signature(fit).parameters.values()
     defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
@@ -142,18 +144,18 @@ def together(cases: Sequence[Prepared]) -> tuple[Task, Parameters]:
 
 def _loss_of_all(losses: Sequence[Loss]) -> Loss:
     """The loss that they share, or one with the constraints of all."""
-    names = sorted({name for loss in losses for name in loss.constraints} - {"none"})
+    names = sorted({loss.constraint for loss in losses} - {"none"})
     if not names or len(set(losses)) == 1:
         return losses[0]
-    return dataclasses.replace(losses[0], constraint=tuple(names))
+    return dataclasses.replace(losses[0], mixed=tuple(names))
 
 
 def _weighed(case: Prepared, loss: Loss) -> Parameters:
     """The trials of a case with the weight of its own constraint, and zero for those of others."""
-    if not loss.is_mixed:
+    if not loss.mixed:
         return case.starts
     own, shape = case.task.loss, (case.trials,)
-    weights = {name: own.constraint_weight * (name == own.constraint) for name in loss.constraints}
+    weights = {name: own.constraint_weight * (name == own.constraint) for name in loss.mixed}
     precision = case.architecture.precision
     penalties = {name: jnp.full(shape, weight, precision) for name, weight in weights.items()}
     return dataclasses.replace(case.starts, penalties=penalties)

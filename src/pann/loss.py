@@ -140,18 +140,20 @@ class Rows(TrainingRows):
 class Loss:
     """Options of the loss, as in the paper by default.
 
-    Several constraints are those that trials have, each its own: `Parameters.penalties` has their
-    weights, zero for those of others.
+    Where trials have constraints of their own, `mixed` are all of them, in place of `constraint`;
+    `Parameters.penalties` has the weights, zero for the constraints of others.
     """
 
-    constraint: str | tuple[str, ...] = "E"
+    constraint: str = "E"
     constraint_weight: float = 1e-3
     norm: str = "frobenius"
     reduction: str = "mean"
+    # Not in words: users do not give it, and checkpoints know a loss by its words.
+    mixed: tuple[str, ...] = dataclasses.field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         for option, value, choices in (
-            *(("constraint", name, CONSTRAINT_NAMES) for name in self.constraints),
+            ("constraint", self.constraint, CONSTRAINT_NAMES),
             ("norm", self.norm, NORMS),
             ("reduction", self.reduction, REDUCTIONS),
         ):
@@ -163,17 +165,13 @@ class Loss:
             raise ValueError(
                 f"constraint_weight must not be negative, got {self.constraint_weight}"
             )
-        if self.is_mixed and self.norm != "frobenius":
+        if self.mixed and self.norm != "frobenius":
             raise ValueError("several constraints have Frobenius norms only; give norm='frobenius'")
 
     @property
     def constraints(self) -> tuple[str, ...]:
         """The constraint, or those of all trials."""
-        return (self.constraint,) if isinstance(self.constraint, str) else self.constraint
-
-    @property
-    def is_mixed(self) -> bool:
-        return not isinstance(self.constraint, str)
+        return self.mixed or (self.constraint,)
 
     def names(self, rows: TrainingRows) -> tuple[str, ...]:
         """The names of the terms."""
@@ -192,9 +190,9 @@ class Loss:
         terms = rows.squares(parameters, projector, key, self.reduction, measure)
         if measure is not None:
             norm = terms[CONSTRAINT] if self.norm == "spectral" else root(terms[CONSTRAINT])
-            terms[CONSTRAINT] = norm if self.is_mixed else self.constraint_weight * norm
+            terms[CONSTRAINT] = norm if self.mixed else self.constraint_weight * norm
         if "l1" in self.constraints:
-            weight = parameters.penalties["l1"] if self.is_mixed else self.constraint_weight
+            weight = parameters.penalties["l1"] if self.mixed else self.constraint_weight
             terms["l1"] = weight * (
                 jnp.sum(jnp.abs(parameters.kept_a)) + jnp.sum(jnp.abs(parameters.kept_b))
             )
@@ -205,7 +203,7 @@ class Loss:
         weak = [name for name in self.constraints if name in CONSTRAINTS]
         if not weak:
             return None
-        if self.is_mixed:
+        if self.mixed:
             # The root of the sum is the one norm that has a weight, times that.
             squares = {name: parameters.penalties[name] ** 2 for name in weak}
             return functools.partial(weighed_squares, squares)

@@ -207,7 +207,7 @@ def run_together(
     """Run rows that are alike; what was killed goes on from its checkpoint."""
     told = {"rows": " ".join(canonical(dict(each)) for each in configurations)}
     with kept_in(scratch, told) as checkpoint:
-        fits = fit_together([_case(each) for each in configurations], checkpoint=checkpoint)
+        fits = fit_together([case_of(each) for each in configurations], checkpoint=checkpoint)
     return [_result(each, fitted) for each, fitted in zip(configurations, fits, strict=True)]
 
 
@@ -256,7 +256,7 @@ def _num_terms(configuration: Mapping[str, Any], domain: Box) -> int:
     return 0 if degree is None else make_basis(domain, degree).num_terms
 
 
-def _case(configuration: Mapping[str, Any]) -> dict[str, Any]:
+def case_of(configuration: Mapping[str, Any]) -> dict[str, Any]:
     """What `fit` is given for a row that is trained by gradients."""
     method = configuration["method"]
     options = _options(configuration) | {"preconditioner": method != "DNN"}
