@@ -18,7 +18,8 @@ from pann.network import activation_named
 from pann.pde import Data, Dirichlet, Initial, Interface, Neumann, Problem
 from pann.pde.blocks import make_block
 from pann.pde.evaluation import network_channels
-from pann.pde.levenberg import _network_jacobian, _State, backgrounds
+from pann.pde.levenberg import backgrounds
+from pann.pde.levenberg_step import State, network_jacobian
 from pann.pde.newton import start
 from pann.pde.placing import place_conditions, place_inside, points_inside, points_per_axis_of
 from pann.problems import darcy_across
@@ -445,7 +446,7 @@ def test_the_networks_part_of_the_rows_and_its_jacobian_have_both_coefficients()
 
             (own,) = backgrounds((block,), parameters, SQUARE)
             np.testing.assert_allclose(own[0, :, 0], channels(flat), atol=1e-12)
-            jacobian = _network_jacobian(block, own, _State(parameters, unknowns), SQUARE)
+            jacobian = network_jacobian(block, own, State(parameters, unknowns), SQUARE)
             expected = block.weights[:, None] * jax.jacfwd(channels)(flat)
             np.testing.assert_allclose(jacobian, expected, atol=1e-12)
             assert not is_flux or np.abs(expected).max() > 1e-3

@@ -10,7 +10,7 @@ from pann.domain import Box
 from pann.pde import Dirichlet, Initial, Problem
 from pann.pde.blocks import make_block
 from pann.pde.laplacian import with_laplacian
-from pann.pde.levenberg import block_channels
+from pann.pde.levenberg_step import block_channels
 from pann.pde.placing import place_inside
 from pann.points import uniform
 from pann.problems import PROBLEMS

@@ -63,3 +63,11 @@ def test_the_gradient_is_summed_in_blocks(on_a_gpu):
     ]
     assert (6, 5, 7) in shapes
     assert (5, 7) not in shapes
+
+
+@pytest.mark.parametrize("count", [64, 61])
+def test_half_of_a_symmetric_product(count, on_a_gpu, monkeypatch):
+    monkeypatch.setattr(matrix_products, "LARGE", 32)
+    rows, _ = make_rows(count, 1)
+    found = np.tril(matrix_products.lower_gram(rows))
+    np.testing.assert_allclose(found, np.tril(np.asarray(rows) @ np.asarray(rows).T), atol=1e-12)

@@ -413,7 +413,7 @@ def test_the_networks_jacobian_is_that_of_automatic_differentiation(widths, kind
     from pann.model import trainable
     from pann.network import activation_named
     from pann.pde.evaluation import network_channels
-    from pann.pde.levenberg import _network_jacobian, _State
+    from pann.pde.levenberg_step import State, network_jacobian
     from pann.training.gauss_newton import network_only
 
     problem, basis = system_problem(), make_basis(SQUARE, 3)
@@ -439,7 +439,7 @@ def test_the_networks_jacobian_is_that_of_automatic_differentiation(widths, kind
         own = network_channels(parameters, block.x, block.orders, SQUARE)
         if block.x_minus is not None:
             own = own - network_channels(parameters, block.x_minus, block.orders, SQUARE)
-        jacobian = _network_jacobian(block, own, _State(parameters, unknowns), SQUARE)
+        jacobian = network_jacobian(block, own, State(parameters, unknowns), SQUARE)
         np.testing.assert_allclose(jacobian, jax.jacfwd(residual)(flat), atol=1e-9)
 
 

@@ -291,6 +291,26 @@ def test_interpolation_in_two_dimensions_in_chunks(monkeypatch: pytest.MonkeyPat
     np.testing.assert_allclose(found, waves(*space.T, moments), atol=5e-6)
 
 
+def test_grey_scott_is_stored_often_enough() -> None:
+    """Between stored times the fields are those that the method finds there."""
+    evolution = evolution_of(grey_scott())
+    between = (evolution.times[1:] + evolution.times[:-1]) / 2
+    both = np.sort(np.concatenate([evolution.times, between]))
+    coarse = {"grid": PeriodicGrid((-1.0, -1.0), (1.0, 1.0), (24, 24)), "largest_step": 1e-3}
+    computed = dataclasses.replace(evolution, times=both, **coarse).reference
+    stored = Reference(computed.grid, evolution.times, computed.values[:, ::2])
+    space = np.stack([axis.ravel() for axis in computed.grid.coordinates()], axis=1)
+    gaps, errors, sizes = np.diff(evolution.times), 0.0, 0.0
+    for moment, values, gap in zip(
+        between, computed.values[:, 1::2].swapaxes(0, 1), gaps, strict=True
+    ):
+        expected = values.reshape(2, -1)
+        found = stored.at(space, np.full(len(space), moment))
+        errors += gap * np.sum((found - expected) ** 2, axis=1)
+        sizes += gap * np.sum(expected**2, axis=1)
+    assert np.all(np.sqrt(errors / sizes) < 1e-7)
+
+
 def test_values_that_do_not_fit_are_refused() -> None:
     grid = PeriodicGrid((0.0,), (1.0,), (8,))
     with pytest.raises(ValueError, match=r"shape \(fields, 12, 8\) of times and grid, got"):

@@ -1,10 +1,10 @@
-"""rows @ matrix for many rows and few columns, in a form that keeps a GPU busy.
+"""Matrix products in forms that keep a GPU busy.
 
-The gradient by the matrix is rows^T g: few entries, each a sum as long as there are rows. cuBLAS
-may leave an entry to one multiprocessor from the first row to the last, with most of the others
-idle. Here the sums are taken in blocks of rows, side by side, and then added. For a column or two a
-matrix product would write and read the rows for nothing: sums of products are one kernel with what
-makes the rows.
+Many rows times a matrix of few columns: the gradient by the matrix is rows^T g, few entries, each a
+sum as long as there are rows. cuBLAS may leave an entry to one multiprocessor from the first row to
+the last, with most of the others idle. Here the sums are taken in blocks of rows, side by side, and
+then added. For a column or two a matrix product would write and read the rows for nothing: sums of
+products are one kernel with what makes the rows. Of a symmetric product one half is enough.
 """
 
 from typing import Any
@@ -17,6 +17,8 @@ from jaxtyping import Array, Float
 ROWS_A_BLOCK = 512
 # So many columns are summed one by one.
 FEW_COLUMNS = 4
+# A symmetric product of at least so many rows is taken in panels, this many.
+LARGE, PANELS = 1024, 8
 
 
 def combine(
@@ -65,3 +67,16 @@ def _in_blocks(
     blocks = filled.reshape(num_blocks, -1, inner)
     each = blocks @ jnp.broadcast_to(matrix, (num_blocks, *matrix.shape))
     return each.reshape(-1, matrix.shape[1])[:count]
+
+
+def lower_gram(rows: Float[Array, "rows inner"]) -> Float[Array, "rows rows"]:
+    """rows @ rows^T, right on and below the diagonal; what is above it is not to be read."""
+    count = len(rows)
+    if count < LARGE or jax.default_backend() == "cpu":
+        return rows @ rows.T
+    size = -(-count // PANELS)
+    panels = [
+        jnp.pad(rows[begin:] @ rows[begin : begin + size].T, ((begin, 0), (0, 0)))
+        for begin in range(0, count, size)
+    ]
+    return jnp.concatenate(panels, axis=1)

@@ -49,16 +49,18 @@ def _model(job: dict, watch=lambda: None) -> dde.Model:
         return residual(first(y), d, x[:, 0:1], x[:, 1:2], math)
 
     square = dde.geometry.Rectangle([-1, -1], [1, 1])
-    on_boundary = protocol.boundary(job["precision"])
-    values = equations.boundary_values(job["equation"], on_boundary)[:, None]
-    data = dde.data.PDE(
-        square,
-        pde,
-        [dde.icbc.PointSetBC(on_boundary, values)],
-        num_domain=0,
-        anchors=protocol.inside(job["points"], job["precision"]),
-    )
     net = dde.nn.FNN([2, *[job["width"]] * 3, 1], "tanh", "Glorot normal")
+    if job.get("exact boundary"):
+        conditions = []
+        net.apply_output_transform(
+            lambda x, y: equations.allen_cahn_exactly_on_boundary(y, x[..., 0:1], x[..., 1:2], math)
+        )
+    else:
+        on_boundary = protocol.boundary(job["precision"])
+        values = equations.boundary_values(job["equation"], on_boundary)[:, None]
+        conditions = [dde.icbc.PointSetBC(on_boundary, values)]
+    inside = protocol.inside(job["points"], job["precision"])
+    data = dde.data.PDE(square, pde, conditions, num_domain=0, anchors=inside)
     return dde.Model(data, net)
 
 
@@ -103,7 +105,7 @@ def _train(job: dict) -> dict:
     points = protocol.test_points().astype(job["precision"])
     true = equations.allen_cahn_exact(points[:, 0], points[:, 1], np)
     error = lambda: protocol.relative_l2(model.predict(points), true)
-    weights = [1.0, protocol.BOUNDARY_WEIGHT]
+    weights = [1.0] if job["exact boundary"] else [1.0, protocol.BOUNDARY_WEIGHT]
     model = _model(job)
     clock = protocol.Clock(job, error)
 

@@ -56,13 +56,23 @@ class _Boundary(jinns.loss.BoundaryConditionAbstract):
         return equations.allen_cahn_exact(inputs[0], inputs[1], jnp)[None]
 
 
+def _exact_on_boundary(inputs, output, params):
+    return equations.allen_cahn_exactly_on_boundary(output, inputs[0], inputs[1], jnp)
+
+
 def _made(job: dict, boundary_weight: float):
     key = jax.random.PRNGKey(0)
     layers = [(eqx.nn.Linear, 2, job["width"]), (jax.nn.tanh,)]
     for _ in range(2):
         layers += [(eqx.nn.Linear, job["width"], job["width"]), (jax.nn.tanh,)]
     layers.append((eqx.nn.Linear, job["width"], 1))
-    network, start = jinns.nn.PINN_MLP.create(key=key, eqx_list=tuple(layers), eq_type="PDEStatio")
+    exact = bool(job.get("exact boundary"))
+    network, start = jinns.nn.PINN_MLP.create(
+        key=key,
+        eqx_list=tuple(layers),
+        eq_type="PDEStatio",
+        output_transform=_exact_on_boundary if exact else None,
+    )
     parameters = jinns.parameters.Params(nn_params=start, eq_params={})
     points = jinns.data.CubicMeshPDEStatio(
         key=key,
@@ -73,11 +83,12 @@ def _made(job: dict, boundary_weight: float):
         max_pts=(1.0, 1.0),
         method="sobol",
     )
+    weights = {"dyn_loss": 1.0} | ({} if exact else {"boundary_loss": boundary_weight})
     loss = jinns.loss.LossPDEStatio(
         u=network,
         dynamic_loss=_equation(job),
-        boundary_condition=_Boundary(job["equation"]),
-        loss_weights=jinns.loss.LossWeightsPDEStatio(dyn_loss=1.0, boundary_loss=boundary_weight),
+        boundary_condition=None if exact else _Boundary(job["equation"]),
+        loss_weights=jinns.loss.LossWeightsPDEStatio(**weights),
         params=parameters,
     )
     return network, parameters, points, loss

@@ -50,19 +50,15 @@ def _problem(job: dict, watch=lambda: None) -> SpatialProblem:
         x, y = plain(inputs.extract(["x"])), plain(inputs.extract(["y"]))
         return residual(plain(outputs), lambda i, j: plain(d(i, j)), x, y, torch)
 
-    on_boundary = protocol.boundary(job["precision"])
-    values = equations.boundary_values(job["equation"], on_boundary)[:, None]
     labeled = lambda array, names: LabelTensor(torch.as_tensor(array), names)
-
-    conditions = {
-        "inside": Condition(
-            input=labeled(protocol.inside(job["points"], job["precision"]), ["x", "y"]),
-            equation=Equation(equation),
-        ),
-        "boundary": Condition(
+    inside = labeled(protocol.inside(job["points"], job["precision"]), ["x", "y"])
+    conditions = {"inside": Condition(input=inside, equation=Equation(equation))}
+    if not job.get("exact boundary"):
+        on_boundary = protocol.boundary(job["precision"])
+        values = equations.boundary_values(job["equation"], on_boundary)[:, None]
+        conditions["boundary"] = Condition(
             input=labeled(on_boundary, ["x", "y"]), target=labeled(values, ["u"])
-        ),
-    }
+        )
     described = {
         "output_variables": ["u"],
         "spatial_domain": CartesianDomain({"x": [-1, 1], "y": [-1, 1]}),
@@ -71,8 +67,23 @@ def _problem(job: dict, watch=lambda: None) -> SpatialProblem:
     return type("Square", (SpatialProblem,), described)()
 
 
-def _network(job: dict) -> FeedForward:
-    return FeedForward(2, 1, inner_size=job["width"], n_layers=3, func=torch.nn.Tanh)
+class _ExactOnBoundary(torch.nn.Module):
+    def __init__(self, network: torch.nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, inputs):
+        output = self.network(inputs).as_subclass(torch.Tensor)
+        points = inputs.as_subclass(torch.Tensor)
+        value = equations.allen_cahn_exactly_on_boundary(
+            output, points[:, 0:1], points[:, 1:2], torch
+        )
+        return LabelTensor(value, ["u"])
+
+
+def _network(job: dict) -> torch.nn.Module:
+    network = FeedForward(2, 1, inner_size=job["width"], n_layers=3, func=torch.nn.Tanh)
+    return _ExactOnBoundary(network) if job.get("exact boundary") else network
 
 
 def _trainer(solver: PINN, epochs: int, callbacks: list) -> Trainer:
@@ -128,7 +139,10 @@ def _train(job: dict) -> dict:
         if clock.look() or clock.seconds > until:
             raise TimeIsUp
 
-    weighting = ScalarWeighting({"inside": 1.0, "boundary": protocol.BOUNDARY_WEIGHT})
+    weights = {"inside": 1.0}
+    if not job["exact boundary"]:
+        weights["boundary"] = protocol.BOUNDARY_WEIGHT
+    weighting = ScalarWeighting(weights)
     adam = TorchOptimizer(torch.optim.Adam, lr=1e-3)
     lbfgs = TorchOptimizer(
         torch.optim.LBFGS,

@@ -24,7 +24,7 @@ from pann.network.taylor import feature_derivatives
 from pann.pde.blocks import Block, Placed, make_block
 from pann.pde.evaluation import combine_features, on_reference
 from pann.pde.laplacian import with_laplacian
-from pann.pde.levenberg import block_channels
+from pann.pde.levenberg_step import block_channels
 from pann.pde.problem import Problem
 
 
