@@ -285,7 +285,8 @@ class Problem:
 
         with jax.enable_x64(True):
             try:
-                parts = self.evaluate(get, jnp.asarray(inside), self.parameters)
+                evaluate = jax.jit(lambda x: self.evaluate(get, x, self.parameters))
+                parts = evaluate(jnp.asarray(inside))
             except TypeError as error:
                 if "Field" in str(error):
                     raise ValueError(
@@ -294,7 +295,7 @@ class Problem:
                     ) from None
                 raise
             except AttributeError as error:
-                if "object has no attribute" in str(error):
+                if "object has no attribute" in str(error) or "Tracer has no" in str(error):
                     raise ValueError(
                         "an expression was differentiated, but only fields have derivatives; write "
                         f"it out, (k * u.x).x as k_x * u.x + k * u.xx ({error})"
