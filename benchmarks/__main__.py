@@ -26,7 +26,7 @@ NAMES = {
     "equation_steps": "Adam step on an equation, the PANN against the PINN",
     "variant_steps": "Adam step of RFF, ModMLP, GradNorm and causal against plain, KdV",
     "paper_time": "how long the paper's tables of equations take at full size, on this device",
-    "together": "Adam step on an equation, cases as one program against one by one",
+    "together": "Adam step on equations and fits, cases as one program against one by one",
     "windows": "evolution problems in windows of time, against the references",
     "tolerance": "a tolerance instead of sizes, every problem: estimates and true errors",
     "halves": "the PANN against its halves on all problems, and on thin layers",

@@ -1,7 +1,8 @@
-"""Cases of one problem as one program against one after another: time of an Adam step a case.
+"""Cases of equal shapes as one program against one after another: time of an Adam step a case.
 
-Poisson and KdV as in the paper's tables, PINN and PANN (constraint E, K), each with some trials;
-the cases differ in their points. Both ways are timed in turns, and the least time of several rounds
+Poisson and KdV as in the paper's tables, PINN and PANN (constraint E, K); the cases differ in their
+points. Regressions as in its sections 4.1 and 4.2, where they differ in their constraint, or in the
+values. Each with some trials. Both ways are timed in turns, and the least time of several rounds
 counts.
 """
 
@@ -14,22 +15,27 @@ import jax
 import numpy as np
 
 from benchmarks.harness import Row
-from pann.paper import equations
-from pann.solving.gradient import Case, prepare
-from pann.solving.group import one_task, start_together
+from pann.fits_together import prepared_case, together
+from pann.model import Parameters
+from pann.paper import equations, regressions
+from pann.solving.gradient import prepare
 from pann.together import make_case
-from pann.training import Adam, Constant
+from pann.training import Adam, Constant, Task
+from pann.training.cases import one_task, side_by_side
 
 STEPS, ROUNDS = 10, 3
 # By problem: points, width, depth and c of the cell.
 CELLS = {"poisson": (1024, 50, 3, 0.003), "kdv": (1024, 100, 3, 0.0002)}
 NUM_CASES, TRIALS = (2, 4), (1, 5)
+# By experiment: numbers of points, and of cases.
+REGRESSIONS = {"constraints": ((1024, 4096), (3, 10)), "alpha": ((1024, 16_384), (3,))}
+Work = tuple[Task, Parameters]
 
 
 def rows() -> Iterator[Row]:
     for (name, cell), model, trials in itertools.product(CELLS.items(), ("PINN", "PANN"), TRIALS):
         num_points, width, depth, c = cell
-        yield from _measured(
+        yield from _equations(
             {
                 "mode": "faithful",
                 "problem": name,
@@ -46,37 +52,63 @@ def rows() -> Iterator[Row]:
                 "seed": 0,
             }
         )
+    for (name, (sizes, counts)), trials in itertools.product(REGRESSIONS.items(), TRIALS):
+        for num_points in sizes:
+            yield from _regressions(name, num_points, counts, trials)
 
 
-def _measured(cell: dict[str, Any]) -> Iterator[Row]:
+def _equations(cell: dict[str, Any]) -> Iterator[Row]:
     problem = equations.problem_of(cell)
-    cases = [
-        make_case(problem, **equations.faithful_options(cell | {"seed": seed}))
-        for seed in range(max(NUM_CASES))
+    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+        prepared = [
+            prepare(make_case(problem, **equations.faithful_options(cell | {"seed": seed})))
+            for seed in range(max(NUM_CASES))
+        ]
+        works = [(prepared[0].task, prepared[0].starts)] + [
+            (
+                one_task([each.task for each in prepared[:count]]),
+                side_by_side([each.starts for each in prepared[:count]]),
+            )
+            for count in NUM_CASES
+        ]
+        about = {name: cell[name] for name in ("problem", "model", "num_points", "trials")}
+        yield from _measured(about, works, NUM_CASES)
+
+
+def _regressions(name: str, num_points: int, counts: tuple[int, ...], trials: int) -> Iterator[Row]:
+    own = {"num_points": num_points, "trials": trials}
+    alike = [
+        {**row.configuration, **own}
+        for row in regressions.rows(name, "full", "faithful")
+        if row.configuration["method"] == "PANN"
+        and row.configuration["activation"] == "tanh"
+        and not row.configuration.get("signed")
+        and row.configuration.get("c") in (None, 0.001)
     ]
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
-        seconds = _step_seconds([cases[:1], *(cases[:count] for count in NUM_CASES)])
-    for count, together in zip(NUM_CASES, seconds[1:], strict=True):
+        prepared = [prepared_case(regressions.case_of(each)) for each in alike[: max(counts)]]
+        works = [together(prepared[:count]) for count in (1, *counts)]
+        about = {"problem": name, "model": "PANN", **own}
+        yield from _measured(about, works, counts)
+
+
+def _measured(about: Row, works: list[Work], counts: tuple[int, ...]) -> Iterator[Row]:
+    """The first work is that of one case, the others those of so many."""
+    seconds = _step_seconds(works)
+    for count, several in zip(counts, seconds[1:], strict=True):
         yield {
-            **{name: cell[name] for name in ("problem", "model", "num_points", "trials")},
+            **about,
             "cases": count,
             "alone ms": 1e3 * seconds[0],
-            "together ms a case": 1e3 * together / count,
-            "ratio": together / count / seconds[0],
+            "together ms a case": 1e3 * several / count,
+            "ratio": several / count / seconds[0],
         }
 
 
-def _step_seconds(groups: list[list[Case]]) -> list[float]:
-    prepared = [[prepare(case) for case in group] for group in groups]
-    made = [
-        (each[0].task, each[0].starts)
-        if len(each) == 1
-        else (one_task([one.task for one in each]), start_together(each))
-        for each in prepared
-    ]
-    seconds = [np.inf] * len(groups)
+def _step_seconds(works: list[Work]) -> list[float]:
+    seconds = [np.inf] * len(works)
     for _ in range(ROUNDS):
-        for number, (task, trials) in enumerate(made):
+        for number, (task, trials) in enumerate(works):
             # The first of the records has the compilation in it.
             stage = Adam(3 * STEPS, Constant(1e-4), record_every=STEPS)
             _, outcome = stage.run(dataclasses.replace(task, watch=lambda trials: {}), trials)

@@ -1,17 +1,19 @@
-"""Rows of the paper's equations that are trained as one program."""
+"""Rows of the paper's equations and regressions that are trained as one program."""
 
 import dataclasses
 import pathlib
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from pann.cli import app
-from pann.paper import equations, readings
-from pann.paper.experiments import EQUATIONS_TOGETHER
+from pann.paper import equations, housing, readings, regressions
+from pann.paper.experiments import EQUATIONS_TOGETHER, HOUSING_TOGETHER, REGRESSIONS_TOGETHER
 from pann.runs import Row, Store, Summary, Together, sweep
 from pann.runs.together import units_of
 from pann.together import num_cases_that_fit
+from pann.training.stage import Recorder
 
 SMALL = {
     "model": "PANN",
@@ -65,6 +67,88 @@ def test_records_are_those_of_rows_run_alone(tmp_path: pathlib.Path) -> None:
             assert_near(alone["figures"][name], together["figures"][name])
 
 
+def settings(rows: list[Row], name: str) -> set[object]:
+    return {row.configuration.get(name) for row in rows}
+
+
+def test_regressions_of_equal_shapes_are_alike() -> None:
+    found = units_of(regressions.rows("constraints", "full", "faithful"), REGRESSIONS_TOGETHER)
+    assert [len(unit) for unit in found] == [10] * 6
+    for unit in found:
+        assert len(settings(unit, "constraint")) == 10
+        assert len(settings(unit, "signed")) == len(settings(unit, "activation")) == 1
+    for unit in units_of(regressions.rows("alpha", "full", "faithful"), REGRESSIONS_TOGETHER):
+        alone = settings(unit, "method") == {"L2"}
+        assert len(settings(unit, "alpha")) == len(unit) == (1 if alone else 3)
+    for unit in units_of(regressions.rows("non_smooth", "full", "faithful"), REGRESSIONS_TOGETHER):
+        assert len(settings(unit, "degree")) == len(settings(unit, "num_points")) == 1
+    sizes = [len(unit) for unit in units_of(housing.rows("full", "faithful"), HOUSING_TOGETHER)]
+    assert sorted(sizes) == [1] * 5 + [8] * 4
+    default = units_of(regressions.rows("alpha", "full", "default"), REGRESSIONS_TOGETHER)
+    assert all(len(unit) == 1 for unit in default)
+
+
+def test_regressions_have_the_records_of_rows_run_alone_also_after_a_kill(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = regressions.rows("constraints", "smoke", "faithful")[0].configuration
+    small = {**SMALL, "degree": 3, "lbfgs_iterations": 2, "signed": False}
+    rows = [
+        Row("constraints", {**plain, **small, **own})
+        for own in ({"constraint": "B"}, {"constraint": "B", "seed": 2})
+    ]
+    work, stores = "pann.paper.regressions:run", (Store(tmp_path / "a"), Store(tmp_path / "b"))
+    assert sweep(rows, work, stores[0]) == Summary(done=2)
+
+    record, calls = Recorder.record, []
+
+    def killed(self: Recorder, step: int, values: dict) -> None:
+        calls.append(step)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        record(self, step, values)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Recorder, "record", killed)
+        with pytest.raises(KeyboardInterrupt):
+            sweep(rows, work, stores[1], together=REGRESSIONS_TOGETHER)
+    assert len(list((tmp_path / "b" / "work").rglob("checkpoint.pann"))) == 1
+    assert sweep(rows, work, stores[1], together=REGRESSIONS_TOGETHER) == Summary(done=2)
+    for row in rows:
+        alone, together = (store.record(row) for store in stores)
+        assert alone is not None
+        assert together is not None
+        assert together["together"] == 2
+        assert alone["figures"].keys() == together["figures"].keys()
+        for name in alone["figures"].keys() - {"fit_seconds"}:
+            assert_near(alone["figures"][name], together["figures"][name])
+        halves = [store.arrays(row) for store in stores]
+        assert halves[0].keys() == halves[1].keys()
+        for name, values in halves[0].items():
+            np.testing.assert_allclose(halves[1][name], values, rtol=1e-5, atol=1e-6)
+
+
+def test_housing_rows_as_one_are_those_run_alone(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = np.random.default_rng(0).normal
+    folds = [(draw(size=(40, 2)), draw(size=40), draw(size=(9, 2)), draw(size=9)) for _ in range(2)]
+    monkeypatch.setattr(housing, "housing_folds", lambda most: folds)
+    monkeypatch.setattr(housing, "WIDTH", 4)
+    plain = housing.rows("smoke", "faithful")[-1].configuration
+    assert plain["method"] == "PANN"
+    more = {"num_folds": 2, "batch_size": 8, "precision": "float64"}
+    rows = [{**plain, **more, "seed": seed} for seed in (0, 1)]
+    assert housing.room(rows[0]) > 1
+    together = housing.run_together(rows, tmp_path)
+    for number, (row, found) in enumerate(zip(rows, together, strict=True)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        alone = housing.run(row, folder)
+        assert len(found.figures["errors"]) == 2
+        assert found.figures["errors"] == pytest.approx(alone.figures["errors"], rel=1e-8)
+
+
 def assert_near(one: object, other: object) -> None:
     if isinstance(one, dict) and isinstance(other, dict):
         assert one.keys() == other.keys()
@@ -101,7 +185,7 @@ def test_the_command_limits_how_many_rows_run_as_one(
         assert result.exit_code == 0, result.output
     assert asked == [
         EQUATIONS_TOGETHER,
-        None,
+        REGRESSIONS_TOGETHER,
         dataclasses.replace(EQUATIONS_TOGETHER, at_most=1, room=None),
-        None,
+        dataclasses.replace(REGRESSIONS_TOGETHER, at_most=1, room=None),
     ]

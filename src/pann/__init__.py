@@ -6,6 +6,7 @@ from pann import points, problems, runs, targets
 from pann.basis import Basis, make_basis
 from pann.domain import Box
 from pann.files import FileError
+from pann.fits_together import fit_together
 from pann.loading import load
 from pann.model import PANN
 from pann.network import AxisUnits, Complementary, Glorot, Periodic, RandomFourier, RePU
@@ -84,6 +85,7 @@ __all__ = [
     "Solution",
     "Stepwise",
     "fit",
+    "fit_together",
     "load",
     "make_basis",
     "points",

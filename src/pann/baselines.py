@@ -22,15 +22,24 @@ from pann.training import Prune
 
 def dnn(points: npt.ArrayLike | Points, values: npt.ArrayLike, **options: Any) -> Fit:
     """The network alone, with an output bias; options as in `fit`."""
-    return fit(points, values, **{**options, "degree": None, "basis": None, "constraint": "none"})
+    return fit(points, values, **dnn_options(**options))
+
+
+def dnn_options(**options: Any) -> dict[str, Any]:
+    """The options of `fit` with those that leave the polynomial out."""
+    return {**options, "degree": None, "basis": None, "constraint": "none"}
 
 
 def polynomial_by_gradient(
     points: npt.ArrayLike | Points, values: npt.ArrayLike, **options: Any
 ) -> Fit:
     """PL: the polynomial alone with coefficients found by gradient descent (recipe `paper`)."""
-    options = {"recipe": "paper", **options, "width": 0, "constraint": "none"}
-    return fit(points, values, **options)
+    return fit(points, values, **polynomial_options(**options))
+
+
+def polynomial_options(**options: Any) -> dict[str, Any]:
+    """The options of `fit` with those that leave the network out, by gradient descent."""
+    return {"recipe": "paper", **options, "width": 0, "constraint": "none"}
 
 
 def least_squares(points: npt.ArrayLike | Points, values: npt.ArrayLike, **options: Any) -> Fit:

@@ -5,10 +5,11 @@ which it goes on with the same bits. The file is replaced as a whole: whoever is
 was done since the last writing, and nothing else.
 """
 
+import contextlib
 import dataclasses
 import pathlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -157,6 +158,20 @@ def open_checkpoint(
             "use the options it was begun with, or another folder"
         )
     return Checkpoint(_File(path, configuration, interval, units, seconds)), not units
+
+
+@contextlib.contextmanager
+def kept_in(
+    folder: pathlib.Path, configuration: dict[str, str], interval: float | int = 30.0
+) -> Iterator[Checkpoint]:
+    """A checkpoint to go on from what the folder has; it is written, too, when the work stops."""
+    checkpoint, _ = open_checkpoint(folder, configuration, resume=True, interval=interval)
+    try:
+        yield checkpoint
+    except BaseException:
+        with contextlib.suppress(FileError):
+            checkpoint.flush()
+        raise
 
 
 def _read(path: pathlib.Path) -> tuple[dict[str, str], dict[str, Saved], float]:

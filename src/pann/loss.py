@@ -18,7 +18,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from pann.model import Parameters
-from pann.orthogonality import CONSTRAINTS, Half, constraint_norm, root, squared_norm
+from pann.orthogonality import (
+    CONSTRAINTS,
+    Half,
+    constraint_norm,
+    root,
+    squared_norm,
+    weighed_squares,
+)
 
 CONSTRAINT_NAMES = ("none", *CONSTRAINTS, "l1", "exact")
 NORMS = ("frobenius", "spectral")
@@ -131,12 +138,18 @@ class Rows(TrainingRows):
 
 @dataclasses.dataclass(frozen=True)
 class Loss:
-    """Options of the loss, as in the paper by default."""
+    """Options of the loss, as in the paper by default.
+
+    Where trials have constraints of their own, `mixed` are all of them, in place of `constraint`;
+    `Parameters.penalties` has the weights, zero for the constraints of others.
+    """
 
     constraint: str = "E"
     constraint_weight: float = 1e-3
     norm: str = "frobenius"
     reduction: str = "mean"
+    # Not in words: users do not give it, and checkpoints know a loss by its words.
+    mixed: tuple[str, ...] = dataclasses.field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         for option, value, choices in (
@@ -152,12 +165,18 @@ class Loss:
             raise ValueError(
                 f"constraint_weight must not be negative, got {self.constraint_weight}"
             )
+        if self.mixed and self.norm != "frobenius":
+            raise ValueError("several constraints have Frobenius norms only; give norm='frobenius'")
+
+    @property
+    def constraints(self) -> tuple[str, ...]:
+        """The constraint, or those of all trials."""
+        return self.mixed or (self.constraint,)
 
     def names(self, rows: TrainingRows) -> tuple[str, ...]:
         """The names of the terms."""
-        if self.constraint == "l1":
-            return (*rows.names, "l1")
-        return (*rows.names, CONSTRAINT) if self.constraint in CONSTRAINTS else rows.names
+        weak = (CONSTRAINT,) if any(name in CONSTRAINTS for name in self.constraints) else ()
+        return (*rows.names, *weak, *(("l1",) if "l1" in self.constraints else ()))
 
     def terms(
         self,
@@ -167,23 +186,30 @@ class Loss:
         key: PRNGKeyArray | None = None,
     ) -> dict[str, Float[Array, ""]]:
         """Each term of the loss by name; their sum is what gradient training minimizes."""
-        terms = rows.squares(parameters, projector, key, self.reduction, self._measure())
-        if self.constraint == "l1":
-            terms["l1"] = self.constraint_weight * (
+        measure = self._measure(parameters)
+        terms = rows.squares(parameters, projector, key, self.reduction, measure)
+        if measure is not None:
+            norm = terms[CONSTRAINT] if self.norm == "spectral" else root(terms[CONSTRAINT])
+            terms[CONSTRAINT] = norm if self.mixed else self.constraint_weight * norm
+        if "l1" in self.constraints:
+            weight = parameters.penalties["l1"] if self.mixed else self.constraint_weight
+            terms["l1"] = weight * (
                 jnp.sum(jnp.abs(parameters.kept_a)) + jnp.sum(jnp.abs(parameters.kept_b))
             )
-        elif self.constraint in CONSTRAINTS:
-            norm = terms[CONSTRAINT] if self.norm == "spectral" else root(terms[CONSTRAINT])
-            terms[CONSTRAINT] = self.constraint_weight * norm
         return terms
 
-    def _measure(self) -> Measure | None:
+    def _measure(self, parameters: Parameters) -> Measure | None:
         """The square of the Frobenius norm, which adds up over points, or the spectral norm."""
-        if self.constraint not in CONSTRAINTS:
+        weak = [name for name in self.constraints if name in CONSTRAINTS]
+        if not weak:
             return None
+        if self.mixed:
+            # The root of the sum is the one norm that has a weight, times that.
+            squares = {name: parameters.penalties[name] ** 2 for name in weak}
+            return functools.partial(weighed_squares, squares)
         if self.norm == "spectral":
-            return functools.partial(constraint_norm, self.constraint, norm="spectral")
-        return functools.partial(squared_norm, self.constraint)
+            return functools.partial(constraint_norm, weak[0], norm="spectral")
+        return functools.partial(squared_norm, weak[0])
 
     def total(
         self,

@@ -32,7 +32,8 @@ class Parameters(eqx.Module):
     it moves sum_k overlap_k phi_k from the network's half to the polynomial's, and leaves u alone.
     `products` are further units of the network's half, the last ones in a and keep_a.
     `equation` has the unknown numbers of an equation, which are trained with the rest; `balance`
-    the weights of the terms of its loss where they are not fixed.
+    the weights of the terms of its loss where they are not fixed; `penalties` those of the
+    constraints where each trial has its own.
     """
 
     network: Network | None
@@ -45,6 +46,7 @@ class Parameters(eqx.Module):
     equation: dict[str, Float[Array, "*trials"]] = eqx.field(default_factory=dict)
     balance: dict[str, Float[Array, "*trials"]] = eqx.field(default_factory=dict)
     products: ProductUnits | None = None
+    penalties: dict[str, Float[Array, "*trials"]] = eqx.field(default_factory=dict)
 
     def features(
         self, x: Float[Array, "points d"], key: PRNGKeyArray | None = None
@@ -135,8 +137,10 @@ def trainable(parameters: Parameters) -> Parameters:
         parameters,
         is_leaf=is_fixed,
     )
-    fixed = {name: False for name in parameters.balance}
-    return eqx.tree_at(lambda tree: (tree.overlap, tree.balance), spec, (False, fixed))
+    fixed = [dict.fromkeys(each, False) for each in (parameters.balance, parameters.penalties)]
+    return eqx.tree_at(
+        lambda tree: (tree.overlap, tree.balance, tree.penalties), spec, (False, *fixed)
+    )
 
 
 class Parts(NamedTuple):

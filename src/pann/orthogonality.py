@@ -14,6 +14,7 @@ from the network (N, psi_j, a_j psi_j or a_j) and one from the polynomial, which
 spectral norm, too, is computed: by power iteration with products of the factors.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax
@@ -61,6 +62,17 @@ def squared_norm(name: str, network: Half, polynomial: Half) -> Float[Array, ""]
     return jnp.sum(
         _squared_rows(network_form, network) * _squared_rows(polynomial_form, polynomial)
     )
+
+
+def weighed_squares(
+    weights: Mapping[str, Float[Array, ""]], network: Half, polynomial: Half
+) -> Float[Array, ""]:
+    """sum_n w_n |C_n|^2 over the constraints with a weight; each form of a half is made once."""
+    forms = [_FORMS[name] for name in weights]
+    of_network = {form: _squared_rows(form, network) for form, _ in forms}
+    of_polynomial = {form: _squared_rows(form, polynomial) for _, form in forms}
+    squares = [jnp.sum(of_network[one] * of_polynomial[other]) for one, other in forms]
+    return jnp.stack(list(weights.values())) @ jnp.stack(squares)
 
 
 # Which form each half takes in a constraint: its sum, its functions, its coefficients, or its

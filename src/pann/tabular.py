@@ -19,9 +19,10 @@ from jaxtyping import Float
 from pann.basis import Basis, make_basis
 from pann.degrees import choose_basis
 from pann.domain import Box
+from pann.fitting import padded_size
 from pann.model import PANN
 from pann.network import EmbeddingOptions, Periodic
-from pann.regression import Fit, fit, padded_size
+from pann.regression import Fit, fit
 from pann.scaling import (
     FeatureScaling,
     TargetScaling,

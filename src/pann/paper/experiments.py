@@ -44,6 +44,14 @@ EQUATIONS_TOGETHER = Together(
 )
 
 
+REGRESSIONS_TOGETHER = Together(
+    regressions.alike, "pann.paper.regressions:run_together", "pann.paper.regressions:room"
+)
+HOUSING_TOGETHER = Together(
+    housing.alike, "pann.paper.housing:run_together", "pann.paper.housing:room"
+)
+
+
 def _equation(name: str, shows: str, published: str | None = None) -> Experiment:
     rows = functools.partial(equations.rows, name)
     return Experiment(
@@ -53,7 +61,9 @@ def _equation(name: str, shows: str, published: str | None = None) -> Experiment
 
 def _regression(name: str, shows: str, published: str | None = None) -> Experiment:
     rows = functools.partial(regressions.rows, name)
-    return Experiment(name, shows, rows, "pann.paper.regressions:run", published)
+    return Experiment(
+        name, shows, rows, "pann.paper.regressions:run", published, REGRESSIONS_TOGETHER
+    )
 
 
 EXPERIMENTS = (
@@ -93,6 +103,7 @@ EXPERIMENTS = (
         housing.rows,
         "pann.paper.housing:run",
         "housing",
+        HOUSING_TOGETHER,
     ),
     *(
         Experiment(

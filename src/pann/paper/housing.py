@@ -7,22 +7,27 @@ box of each training fold; test rows outside it go to its faces. `default` is `P
 import dataclasses
 import pathlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from pann import baselines
+from pann.basis import make_basis
+from pann.checkpoints import kept_in
 from pann.domain import Box
-from pann.model import PANN
+from pann.fits_together import fit_together, num_fits_that_fit
 from pann.paper import published
 from pann.paper.conventional import NUM_FOLDS, housing_folds
-from pann.regression import Fit, fit, relative_l2
+from pann.regression import relative_l2
 from pann.runs import Result, Row
+from pann.runs.row import canonical
 from pann.training import LBFGS, Adam, Cosine, Prune, Recipe
 
-WIDTH, DEGREE, CONSTRAINT_WEIGHT = 100, 2, 1e-3
+WIDTH, DEPTH, DEGREE, CONSTRAINT_WEIGHT = 100, 3, 2, 1e-3
 CELL = ("method", "constraint", "activation", "degree", "preconditioner")
+# What rows that are trained as one program may differ in: neither shapes nor stages depend on it.
+OWN = {"seed", "constraint"}
 REVISION = 1
 
 
@@ -64,38 +69,94 @@ def rows(size: str, mode: str, trials: int | None = None) -> list[Row]:
 
 
 def run(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
-    """Fit every fold; all trials of all folds count."""
-    fit_fold = _by_default if configuration["mode"] == "default" else _faithful
+    """Fit every fold; all trials of all folds count. Faithful ones go on from a checkpoint."""
+    if configuration["mode"] == "faithful":
+        return run_together([configuration], scratch)[0]
     errors, seconds = [], []
-    folds = housing_folds(configuration.get("num_points"))
-    for train, values, test, truth in folds[: configuration["num_folds"]]:
+    for train, values, test, truth in _folds(configuration):
         start = time.perf_counter()
-        predictions = fit_fold(configuration, train, values)
+        prediction = _by_default(configuration, train, values)
         seconds.append(time.perf_counter() - start)
-        errors += [relative_l2(predict(test), truth) for predict in predictions]
+        errors.append(relative_l2(prediction(test), truth))
+    return _result(errors, seconds)
+
+
+def alike(row: Row) -> str | None:
+    """What rows that are trained as one program have in common."""
+    if row.configuration["mode"] != "faithful":
+        return None
+    return canonical({key: row.configuration[key] for key in set(row.configuration) - OWN})
+
+
+def room(configuration: Mapping[str, Any]) -> int:
+    """How many rows such as this one to train as one program."""
+    train, *_ = _folds(configuration)[0]
+    case = _case(configuration, _box(train), train, np.zeros(len(train)))
+    degree = case["degree"]
+    return num_fits_that_fit(
+        num_points=len(train),
+        num_terms=0 if degree is None else make_basis(case["domain"], degree).num_terms,
+        num_units=DEPTH * WIDTH,
+        trials=configuration["trials"],
+        precision=configuration["precision"],
+        num_seen=configuration.get("batch_size", len(train)) * configuration["adam_steps"],
+        by_constraint="constraint" in configuration,
+    )
+
+
+def run_together(
+    configurations: Sequence[Mapping[str, Any]], scratch: pathlib.Path
+) -> list[Result]:
+    """Run rows that are alike, fold by fold; what was killed goes on from its checkpoint."""
+    errors: list[list[float]] = [[] for _ in configurations]
+    seconds = []
+    told = {"rows": " ".join(canonical(dict(each)) for each in configurations)}
+    with kept_in(scratch, told) as checkpoint:
+        for number, (train, values, test, truth) in enumerate(_folds(configurations[0])):
+            box = _box(train)
+            fits = fit_together(
+                [_case(each, box, train, values) for each in configurations],
+                checkpoint=checkpoint.within(f"fold {number}"),
+            )
+            seconds.append(fits[0].seconds)
+            inside = np.clip(test, box.lower, box.upper)
+            for own, fitted in zip(errors, fits, strict=True):
+                own += [relative_l2(model(inside), truth) for model in fitted.models]
+    return [_result(own, seconds) for own in errors]
+
+
+def _result(errors: list[float], seconds: list[float]) -> Result:
     return Result({"errors": errors, "fit_seconds": float(np.mean(seconds))})
 
 
-Predictions = list[Callable[[np.ndarray], np.ndarray]]
+def _folds(configuration: Mapping[str, Any]) -> list[Any]:
+    return housing_folds(configuration.get("num_points"))[: configuration["num_folds"]]
+
+
+def _box(train: np.ndarray) -> Box:
+    return Box.from_bounds(train.min(axis=0).tolist(), train.max(axis=0).tolist())
 
 
 def _by_default(
     configuration: Mapping[str, Any], train: np.ndarray, values: np.ndarray
-) -> Predictions:
+) -> Callable[[np.ndarray], np.ndarray]:
     from pann.estimator import PANNRegressor
 
     model = PANNRegressor(random_state=configuration["seed"]).fit(train, values)
-    return [lambda test: np.asarray(model.predict(test))]
+    return lambda test: np.asarray(model.predict(test))
 
 
-def _faithful(
-    configuration: Mapping[str, Any], train: np.ndarray, values: np.ndarray
-) -> Predictions:
-    box = Box.from_bounds(train.min(axis=0).tolist(), train.max(axis=0).tolist())
+def _case(
+    configuration: Mapping[str, Any], box: Box, train: np.ndarray, values: np.ndarray
+) -> dict[str, Any]:
+    """What `fit` is given for a row on a fold."""
     batch, method = configuration.get("batch_size"), configuration["method"]
     options: dict[str, Any] = {
+        "points": train,
+        "values": values,
         "domain": box,
         "width": WIDTH,
+        "depth": DEPTH,
         "recipe": recipe(configuration),
         "preconditioner": configuration["preconditioner"],
         "trials": configuration["trials"],
@@ -103,23 +164,18 @@ def _faithful(
         "precision": configuration["precision"],
         "held_out": 0.0,
     }
-    fitted: Fit
+    if method == "PL":
+        return baselines.polynomial_options(**options, degree=configuration["degree"])
+    options["activation"] = configuration["activation"]
     if method == "DNN":
-        fitted = baselines.dnn(train, values, activation=configuration["activation"], **options)
-    elif method == "PL":
-        options["degree"] = configuration["degree"]
-        fitted = baselines.polynomial_by_gradient(train, values, **options)
-    else:
-        # |C| grows like the root of the number of rows: a batch counts as much as all of them.
-        share = 1.0 if batch is None else len(train) / batch
-        options |= {key: configuration[key] for key in ("activation", "constraint")}
-        options |= {"degree": DEGREE, "constraint_weight": CONSTRAINT_WEIGHT * share**0.5}
-        fitted = fit(train, values, **options)
-    return [_clipped(model, box) for model in fitted.models]
-
-
-def _clipped(model: PANN, box: Box) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda test: model(np.clip(test, box.lower, box.upper))
+        return baselines.dnn_options(**options)
+    # |C| grows like the root of the number of rows: a batch counts as much as all of them.
+    share = 1.0 if batch is None else len(train) / batch
+    return options | {
+        "constraint": configuration["constraint"],
+        "constraint_weight": CONSTRAINT_WEIGHT * share**0.5,
+        "degree": DEGREE,
+    }
 
 
 def recipe(configuration: Mapping[str, Any]) -> Recipe:

@@ -7,24 +7,31 @@ L-BFGS in float32; `default` is the default recipe in float64.
 import dataclasses
 import itertools
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from pann import baselines, points, targets
 from pann.basis import make_basis
+from pann.checkpoints import kept_in
 from pann.domain import Box
+from pann.fits_together import fit_together, num_fits_that_fit
 from pann.kept import halves_of, history_of
 from pann.orthogonality import CONSTRAINTS
 from pann.paper.degrees import degree_of
 from pann.regression import Fit, fit, relative_l2
 from pann.runs import Result, Row
+from pann.runs.row import canonical
 from pann.training import LBFGS, Adam, Cosine, Prune, Recipe
 
 ACTIVATIONS = ("tanh", "relu", "repu")
 NUM_TEST = 100_000
 REVISION = 1
+# Methods that are one fit by the paper's stages, and what rows of theirs that are trained as one
+# program may differ in: neither shapes nor stages depend on it.
+BY_GRADIENT = ("PANN", "DNN", "PL")
+OWN = {"seed", "target", "alpha", "c", "constraint"}
 Configuration = dict[str, Any]
 
 
@@ -162,28 +169,71 @@ def rows(name: str, size: str, mode: str, trials: int | None = None) -> list[Row
 
 
 def run(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
-    """Run one row."""
-    domain = Box.cube(configuration.get("dimension", 2))
-    target = _target(configuration)
-    places = _points(domain, configuration)
+    """Run one row; what was killed in training by gradients goes on from its checkpoint."""
+    if is_by_gradient(configuration):
+        return run_together([configuration], scratch)[0]
+    return _result(configuration, _other_fit(configuration))
+
+
+def is_by_gradient(configuration: Mapping[str, Any]) -> bool:
+    """Whether a row is one fit by the paper's stages."""
+    return configuration["mode"] == "faithful" and configuration["method"] in BY_GRADIENT
+
+
+def alike(row: Row) -> str | None:
+    """What rows that are trained as one program have in common."""
+    if not is_by_gradient(row.configuration):
+        return None
+    return canonical({key: row.configuration[key] for key in set(row.configuration) - OWN})
+
+
+def room(configuration: Mapping[str, Any]) -> int:
+    """How many rows such as this one to train as one program."""
+    domain = _domain(configuration)
+    return num_fits_that_fit(
+        num_points=configuration["num_points"],
+        num_terms=_num_terms(configuration, domain),
+        num_units=configuration["depth"] * configuration["width"],
+        trials=configuration["trials"],
+        precision=configuration["precision"],
+        num_seen=configuration["num_points"] * configuration["adam_steps"],
+        by_constraint="constraint" in configuration,
+    )
+
+
+def run_together(
+    configurations: Sequence[Mapping[str, Any]], scratch: pathlib.Path
+) -> list[Result]:
+    """Run rows that are alike; what was killed goes on from its checkpoint."""
+    told = {"rows": " ".join(canonical(dict(each)) for each in configurations)}
+    with kept_in(scratch, told) as checkpoint:
+        fits = fit_together([case_of(each) for each in configurations], checkpoint=checkpoint)
+    return [_result(each, fitted) for each, fitted in zip(configurations, fits, strict=True)]
+
+
+def _result(configuration: Mapping[str, Any], fitted: Any) -> Result:
+    """Errors at random points, and of a fit what it kept, its course and its halves."""
+    domain = _domain(configuration)
     test = points.uniform(domain, NUM_TEST, seed=1).coordinates
-    truth = target(test)
-    fitted = _fitted(configuration, domain, target, places)
-    if isinstance(fitted, Fit):
-        errors = [relative_l2(model(test), truth) for model in fitted.models]
-        kept = [(model.num_units, model.num_terms) for model in fitted.models]
-        total = _num_terms(configuration, domain)
-        figures: dict[str, Any] = {
-            "errors": errors,
-            "units": [units for units, _ in kept],
-            "terms": [terms for _, terms in kept],
-            "pruned_network": 100 * (1 - np.mean([u for u, _ in kept]) / configuration["width"]),
-            "pruned_polynomial": 100 * (1 - np.mean([t for _, t in kept]) / max(total, 1)),
-            "fit_seconds": fitted.seconds,
-            "history": history_of(fitted),
-        }
-        return Result(figures, halves_of(fitted.model, domain))
-    return Result({"errors": [relative_l2(fitted(test), truth)]})
+    truth = _target(configuration)(test)
+    if not isinstance(fitted, Fit):
+        return Result({"errors": [relative_l2(fitted(test), truth)]})
+    kept = [(model.num_units, model.num_terms) for model in fitted.models]
+    total = _num_terms(configuration, domain)
+    figures: dict[str, Any] = {
+        "errors": [relative_l2(model(test), truth) for model in fitted.models],
+        "units": [units for units, _ in kept],
+        "terms": [terms for _, terms in kept],
+        "pruned_network": 100 * (1 - np.mean([u for u, _ in kept]) / configuration["width"]),
+        "pruned_polynomial": 100 * (1 - np.mean([t for _, t in kept]) / max(total, 1)),
+        "fit_seconds": fitted.seconds,
+        "history": history_of(fitted),
+    }
+    return Result(figures, halves_of(fitted.model, domain))
+
+
+def _domain(configuration: Mapping[str, Any]) -> Box:
+    return Box.cube(configuration.get("dimension", 2))
 
 
 def _target(configuration: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
@@ -206,18 +256,41 @@ def _num_terms(configuration: Mapping[str, Any], domain: Box) -> int:
     return 0 if degree is None else make_basis(domain, degree).num_terms
 
 
-def _fitted(
-    configuration: Mapping[str, Any],
-    domain: Box,
-    target: Callable[[np.ndarray], np.ndarray],
-    places: np.ndarray,
-) -> Any:
-    method, faithful = configuration["method"], configuration["mode"] == "faithful"
-    values = target(places)
+def case_of(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """What `fit` is given for a row that is trained by gradients."""
+    method = configuration["method"]
+    options = _options(configuration) | {"preconditioner": method != "DNN"}
+    if method == "DNN":
+        return baselines.dnn_options(**options)
+    if method == "PL":
+        return baselines.polynomial_options(**options)
+    return options | {
+        "norm": configuration.get("norm", "frobenius"),
+        "constraint": configuration.get("constraint", "E"),
+    }
+
+
+def _other_fit(configuration: Mapping[str, Any]) -> Any:
+    """What fits the other rows: a projection, one half after the other, or the default recipe."""
+    method, options = configuration["method"], _options(configuration)
     if method == "L2":
-        basis = make_basis(domain, configuration["degree"])
-        return baselines.l2_projection(basis, target, configuration["num_points"])
+        basis = make_basis(options["domain"], configuration["degree"])
+        return baselines.l2_projection(basis, _target(configuration), configuration["num_points"])
+    if method in baselines.ORDERS:
+        return baselines.sequential(order=method, **options)
+    if method == "PANN" and "constraint" in configuration:
+        options["constraint"] = configuration["constraint"]
+    ways = {"PANN": fit, "DNN": baselines.dnn, "least squares": baselines.least_squares}
+    return ways[method](**options)
+
+
+def _options(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """Points, values, and the options of `fit` that all methods have."""
+    domain, method = _domain(configuration), configuration["method"]
+    places = _points(domain, configuration)
     options: dict[str, Any] = {
+        "points": places,
+        "values": _target(configuration)(places),
         "domain": domain,
         "degree": configuration.get("degree"),
         "width": configuration["width"],
@@ -226,29 +299,13 @@ def _fitted(
         "trials": configuration["trials"],
         "seed": configuration["seed"],
     }
-    if faithful:
-        options |= {
-            "recipe": recipe(configuration, prunes=method not in ("DNN",)),
-            "precision": configuration["precision"],
-            "held_out": 0.0,
-        }
-    if method in ("polynomial first", "network first"):
-        return baselines.sequential(places, values, order=method, **options)
-    if method == "PANN":
-        if faithful:
-            options |= {"preconditioner": True, "norm": configuration.get("norm", "frobenius")}
-            options |= {"constraint": configuration.get("constraint", "E")}
-        elif "constraint" in configuration:
-            options["constraint"] = configuration["constraint"]
-        return fit(places, values, **options)
-    of_method = {
-        "DNN": baselines.dnn,
-        "PL": baselines.polynomial_by_gradient,
-        "least squares": baselines.least_squares,
-    }[method]
-    if method == "PL":
-        options["preconditioner"] = True
-    return of_method(places, values, **options)
+    if configuration["mode"] != "faithful":
+        return options
+    return options | {
+        "recipe": recipe(configuration, prunes=method != "DNN"),
+        "precision": configuration["precision"],
+        "held_out": 0.0,
+    }
 
 
 def recipe(configuration: Mapping[str, Any], *, prunes: bool) -> Recipe:

@@ -57,7 +57,8 @@ class Task:
     K(x) = sqrt(m / sum_k phi_k(x)^2); None turns it off.
 
     With `cases` several fits of equal shapes are one: rows, held-out rows and key have a leading
-    axis of that length, and the trials of the first case come first, then those of the second.
+    axis of that length, or of one where all cases have the same rows, and the trials of the first
+    case come first, then those of the second.
     """
 
     rows: TrainingRows
@@ -111,23 +112,27 @@ class Task:
 def map_trials(
     one: Callable[[Any, Any], Any], cases: int | None, trials: PyTree, shared: PyTree
 ) -> PyTree:
-    """one(trial, shared) for each trial; with cases, what is shared is so within a case only."""
+    """one(trial, shared) for each trial; with cases, what is shared is so within a case only.
+
+    What all cases share has a leading axis of length one.
+    """
     num_trials = jax.tree.leaves(trials)[0].shape[0]
     if num_trials == 1 and cases is None:
         # On a CPU matrix products with a batch axis of one are slower than without it.
         only = one(jax.tree.map(lambda leaf: leaf[0], trials), shared)
         return jax.tree.map(lambda leaf: leaf[None], only)
-    within = jax.vmap(one, in_axes=(0, None))
     if cases is None:
-        return within(trials, shared)
-    if cases == num_trials:
-        return jax.vmap(one)(trials, shared)
+        return jax.vmap(one, in_axes=(0, None))(trials, shared)
+    own, common = eqx.partition(shared, lambda leaf: leaf.shape[0] == cases)
+    common = jax.tree.map(lambda leaf: leaf[0], common)
+    of_case = lambda both: map_trials(one, None, both[0], eqx.combine(both[1], common))
     split = jax.tree.map(lambda leaf: leaf.reshape(cases, -1, *leaf.shape[1:]), trials)
     if jax.default_backend() == "cpu":
-        # Matrix products with two batch axes take a CPU twice as long as case by case.
-        mapped = jax.lax.map(lambda both: within(*both), (split, shared))
+        # Matrix products with a batch axis more take a CPU up to twice as long, and in a line
+        # search all cases would wait for the slowest.
+        mapped = jax.lax.map(of_case, (split, own))
     else:
-        mapped = jax.vmap(within)(split, shared)
+        mapped = jax.vmap(of_case)((split, own))
     return jax.tree.map(lambda leaf: leaf.reshape(num_trials, *leaf.shape[2:]), mapped)
 
 

@@ -1,0 +1,273 @@
+"""What `fit` makes of points, values and options before training: a task, and its trials."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from pann import devices
+from pann.architecture import Architecture, check_widths
+from pann.basis import Basis, make_basis, orthonormal_scales
+from pann.basis.memory import require_memory
+from pann.chunked_data import ChunkedData
+from pann.chunks import chunking, parse_bytes
+from pann.domain import Box
+from pann.loss import Loss, Rows, TrainingRows
+from pann.model import MAX_ROWS, Parameters
+from pann.network import Activation, EmbeddingOptions, Initialization, activation_named
+from pann.points import Points
+from pann.samples import Samples, check_samples
+from pann.training import Recipe, Ridge, Sizes, Task, recipe_named
+from pann.training.chunkable import can_chunk, check_chunks
+from pann.training.stage import Report
+
+# A table is held this often while it is fitted.
+TABLE_COPIES = 4
+BLOCK = 65_536  # rows scaled at a time
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Prepared:
+    """A fit before its training; `num_outputs` is None for values without an axis of outputs."""
+
+    domain: Box
+    basis: Basis
+    architecture: Architecture
+    num_outputs: int | None
+    trials: int
+    recipe: Recipe
+    why: str
+    task: Task
+    starts: Parameters
+
+
+def prepare(
+    points: npt.ArrayLike | Points,
+    values: npt.ArrayLike,
+    *,
+    domain: Box | None,
+    degree: int | None,
+    basis: Basis | None,
+    width: int | tuple[int, ...],
+    depth: int,
+    activation: str | Activation,
+    embedding: EmbeddingOptions | None,
+    dropout: float,
+    initialization: Initialization | None,
+    bias: bool | None,
+    constraint: str | None,
+    constraint_weight: float,
+    norm: str,
+    reduction: str,
+    preconditioner: bool | None,
+    recipe: str | Recipe,
+    trials: int,
+    held_out: float | np.ndarray | None,
+    pad: bool,
+    sample_weight: npt.ArrayLike | None,
+    precision: str,
+    memory: int | float | str | None,
+    seed: int,
+    report: Report | None,
+) -> Prepared:
+    """Check the options, which are those of `fit`, make the rows, and draw the trials."""
+    paper = recipe == "paper"
+    samples = check_samples(points, values, sample_weight, domain)
+    domain, num_outputs = samples.domain, samples.target.shape[1]
+    if not isinstance(trials, int | np.integer) or trials < 1:
+        raise ValueError(f"trials must be an integer of at least 1, got {trials!r}")
+    basis = _basis(domain, degree, basis)
+    architecture = Architecture(
+        widths=check_widths(width, depth),
+        activation=activation_named(activation),
+        embedding=embedding,
+        dropout=dropout,
+        initialization=initialization,
+        bias=basis.num_terms == 0 if bias is None else bias,
+        precision=precision,
+    )
+    if not architecture.widths and basis.num_terms == 0:
+        raise ValueError("width=0 and degree=None leave nothing to fit; give one of them")
+    if held_out is None:
+        is_guarded = bool(architecture.widths) or recipe == "products"
+        held_out = 0.1 if is_guarded and not paper else 0.0
+    train, validation = _split(len(samples.coordinates), held_out, seed)
+    loss = Loss(
+        constraint=constraint or {"paper": "E", "default": "exact"}.get(str(recipe), "none"),
+        constraint_weight=constraint_weight,
+        norm=norm,
+        reduction=reduction,
+    )
+
+    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+        sizes = Sizes(
+            num_points=len(train),
+            num_terms=basis.num_terms,
+            num_network_parameters=architecture.num_network_parameters(
+                domain.dimension, num_outputs
+            ),
+            num_outputs=num_outputs,
+            dropout=dropout > 0,
+            precision=precision,
+        )
+        stages, why = recipe_named(recipe, sizes)
+        # A penalty holds a plane with more columns than rows in check.
+        penalized = np.max(basis.degrees, initial=0) <= 1 and any(
+            isinstance(stage, Ridge) for stage in stages
+        )
+        _check_enough_points(
+            basis, len(train), may_be_fewer=penalized or (paper and loss.constraint != "exact")
+        )
+        make_rows: Callable[[np.ndarray], TrainingRows] = functools.partial(
+            _rows, samples, basis, precision=precision, pad=pad
+        )
+        budget = None if memory is None else parse_bytes(memory)
+        largest = _rows_a_chunk(len(train), architecture, basis, trials, budget)
+        if largest < len(train) or (devices.several() and can_chunk(stages, loss, basis)):
+            check_chunks(stages, loss, basis)
+            make_rows = functools.partial(
+                _chunked, samples, basis, precision=precision, largest=largest
+            )
+        train_rows = make_rows(train)
+        key, init_key = jax.random.split(jax.random.key(seed))
+        scales = None
+        if preconditioner or (preconditioner is None and paper):
+            scales = jnp.asarray(orthonormal_scales(basis), precision)
+        task = Task(
+            rows=train_rows,
+            held_out=make_rows(validation) if len(validation) else None,
+            loss=loss,
+            key=key,
+            term_scales=scales,
+            report=report or (lambda progress: None),
+        )
+        starts = [
+            architecture.start(
+                domain.dimension,
+                basis.num_terms,
+                num_outputs,
+                key=jax.random.fold_in(init_key, trial),
+            )
+            for trial in range(trials)
+        ]
+        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
+    return Prepared(
+        domain=domain,
+        basis=basis,
+        architecture=architecture,
+        num_outputs=samples.num_outputs,
+        trials=trials,
+        recipe=stages,
+        why=why,
+        task=task,
+        starts=stacked,
+    )
+
+
+def _rows(samples: Samples, basis: Basis, chosen: np.ndarray, *, precision: str, pad: bool) -> Rows:
+    count = len(chosen)
+    if pad:
+        chosen = np.resize(chosen, padded_size(count))
+    coordinates = samples.coordinates[chosen]
+    require_memory(
+        np.dtype(precision).itemsize * len(chosen) * basis.num_terms,
+        f"a table of {len(chosen):,} points and {basis.num_terms:,} terms",
+        "lower the degree, use index_set='hyperbolic_cross', or give fewer points",
+    )
+    # In blocks: the table is never held in a wider format than asked for.
+    table = np.empty((len(chosen), basis.num_terms), precision)
+    for rows, block in basis.table_blocks(coordinates):
+        table[rows] = block
+    weights = np.sqrt(samples.weights[chosen])
+    # The mean over the rows counts the padding as well.
+    weights[:count] *= np.sqrt(len(chosen) / count)
+    weights[count:] = 0.0
+    return Rows(
+        x=jnp.asarray(samples.domain.to_reference(coordinates), precision),
+        table=jnp.asarray(table),
+        target=jnp.asarray(samples.target[chosen], precision),
+        weights=jnp.asarray(weights, precision),
+    )
+
+
+def _rows_a_chunk(
+    count: int, architecture: Architecture, basis: Basis, trials: int, memory: int | None
+) -> int:
+    """How many rows may be held at once with their table, features and gradients: all, if so."""
+    item = np.dtype(architecture.precision).itemsize
+    whole = TABLE_COPIES * item * basis.num_terms * count
+    if memory is None or whole <= memory:
+        return count
+    a_row = item * (TABLE_COPIES * basis.num_terms + 4 * trials * sum(architecture.widths))
+    return max(1, min(count - 1, MAX_ROWS * jax.device_count(), int(memory // a_row)))
+
+
+def _chunked(
+    samples: Samples, basis: Basis, chosen: np.ndarray, *, precision: str, largest: int
+) -> ChunkedData:
+    parts = chunking(len(chosen), largest)
+    x = np.empty((len(chosen), samples.domain.dimension), precision)
+    for start in range(0, len(chosen), BLOCK):
+        some = slice(start, start + BLOCK)
+        x[some] = samples.domain.to_reference(samples.coordinates[chosen[some]])
+    weights = np.sqrt(samples.weights[chosen]).astype(precision)
+    return ChunkedData(
+        x=parts.split(x),
+        target=parts.split(samples.target[chosen].astype(precision)),
+        weights=jnp.asarray(parts.pad(weights)),
+        basis=basis,
+        chunking=parts,
+    )
+
+
+def padded_size(count: int) -> int:
+    """The next power of two from 64 to 4096; above, the number itself."""
+    return max(64, 1 << (count - 1).bit_length()) if count <= 4096 else count
+
+
+def _basis(domain: Box, degree: int | None, basis: Basis | None) -> Basis:
+    if basis is not None:
+        if basis.domain != domain:
+            raise ValueError(
+                f"the basis lives on {basis.domain}, the points on {domain}; make both with the "
+                "same domain"
+            )
+        return basis
+    if degree is not None and not isinstance(degree, int | np.integer):
+        raise ValueError(f"degree must be an integer or None, got {degree!r}")
+    whole = make_basis(domain, 0 if degree is None else int(degree))
+    return whole.subset(np.arange(0)) if degree is None else whole
+
+
+def _check_enough_points(basis: Basis, num_points: int, *, may_be_fewer: bool) -> None:
+    if may_be_fewer or num_points >= basis.num_terms:
+        return
+    allowed = int(np.max(basis.degrees))
+    while allowed > 0 and np.sum(basis.degrees <= allowed) > num_points:
+        allowed -= 1
+    raise ValueError(
+        f"the basis has {basis.num_terms} terms but there are only {num_points} points to fit "
+        f"them to; use a degree of at most {allowed}, more points, or recipe='paper'"
+    )
+
+
+def _split(
+    num_points: int, held_out: float | np.ndarray, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rows to train on and those to hold out."""
+    if isinstance(held_out, np.ndarray):
+        if held_out.shape != (num_points,) or held_out.dtype != bool or held_out.all():
+            raise ValueError(
+                f"held_out needs a boolean for each of {num_points} points, not all of them True, "
+                f"got {held_out.dtype} of shape {held_out.shape}"
+            )
+        return np.flatnonzero(~held_out), np.flatnonzero(held_out)
+    if not 0 <= held_out < 1:
+        raise ValueError(f"held_out is a share of the rows in [0, 1), got {held_out}")
+    order = np.random.default_rng(seed).permutation(num_points)
+    count = round(held_out * num_points)
+    return np.sort(order[count:]), np.sort(order[:count])
