@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from pann.checkpoints import NOWHERE, Checkpoint, Saved, packed, unpacked
+from pann.compiling import for_few_runs
 from pann.pde.blocks import Block, Columns
 from pann.pde.chunked_block import ChunkedBlock
 
@@ -50,13 +51,16 @@ def newton(
     *,
     max_steps: int = 40,
     tolerance: float = 1e-13,
+    is_rung: bool = False,
     report: Callable[[int, float], None] = lambda step, value: None,
     checkpoint: Checkpoint = NOWHERE,
 ) -> tuple[Unknowns, NewtonOutcome]:
     """Steps until the residual or the step is at round-off; what is done before is not repeated.
 
-    `background` adds fixed channels to each block, those of a network held as it is.
+    `background` adds fixed channels to each block, those of a network held as it is. A rung of a
+    ladder, of which the next has another size, is compiled in less time.
     """
+    full_step = _step_once if is_rung else _step_often
     done = checkpoint.done()
     if done is not None:
         outcome = NewtonOutcome(done.arrays["sums"].tolist(), done.notes["reason"])
@@ -64,7 +68,7 @@ def newton(
     sums: list[float] = []
     reason = "all steps done"
     for count in range(max_steps):
-        full = _full_step(blocks, unknowns, background)
+        full = full_step(blocks, unknowns, background)
         before, new, size, is_last = np.asarray(full.figures).tolist()
         sums = sums or [before]
         value, share, moved = sums[-1], 1.0, full.moved
@@ -172,7 +176,6 @@ class FullStep(NamedTuple):
     figures: Float[Array, "4"]
 
 
-@jax.jit
 def _full_step(
     blocks: Blocks, unknowns: Unknowns, background: tuple[Array, ...] | None
 ) -> FullStep:
@@ -194,6 +197,10 @@ def _full_step(
         moved=jax.tree.map(lambda a, b: jnp.where(is_better, a, b), twice, once),
         figures=jnp.stack([jnp.sum(residual**2), value, size, is_last.astype(value.dtype)]),
     )
+
+
+_step_often = jax.jit(_full_step)
+_step_once = for_few_runs(_full_step)
 
 
 def _in_parts(flat: Float[Array, " columns"], like: Unknowns) -> Unknowns:

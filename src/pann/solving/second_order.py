@@ -69,7 +69,7 @@ def solve_second_order(
         solution, small, setup, _ = solve_inverse(setup, ladder, precision, start_from, begin)
         ladder = []
     for number, rung in enumerate(ladder):
-        solution = on_basis(setup, rung, precision, start_from, begin)
+        solution = on_basis(setup, rung, precision, start_from, begin, is_rung=len(ladder) > 1)
         what = f"degree {solution.report.degree}"
         setup.report(progress_of(solution, what, number + 1, len(ladder)))
         if small is None or rung.num_terms * len(setup.problem.fields) <= SMALL:
@@ -139,7 +139,13 @@ def _beside_or_alone(
 
 
 def on_basis(
-    setup: Setup, basis: Basis, precision: str, before: Solution | None, begin: float
+    setup: Setup,
+    basis: Basis,
+    precision: str,
+    before: Solution | None,
+    begin: float,
+    *,
+    is_rung: bool = False,
 ) -> Solution:
     problem = setup.problem
     unknowns = start(basis.num_terms, len(problem.fields), problem.parameters, precision)
@@ -147,7 +153,7 @@ def on_basis(
         unknowns = carried(before, basis, unknowns)
     blocks = setup.system(basis, precision)
     place = setup.checkpoint.within(f"terms {basis.num_terms}")
-    unknowns, outcome = newton(blocks, unknowns, checkpoint=place)
+    unknowns, outcome = newton(blocks, unknowns, is_rung=is_rung, checkpoint=place)
     model = polynomial_model(problem.domain, basis, unknowns, precision)
     rel_l2, field_errors = relative_errors(problem, model, setup.ansatz)
     parameters = {name: float(value) for name, value in unknowns.parameters.items()}
