@@ -1,7 +1,8 @@
 """Ready-made problems by name: the paper's, and some that test a solver in other ways.
 
 One file a problem. The first line of a function's docstring is its equation, which `pann list`
-shows; a new problem needs only its file and a line in `PROBLEMS`.
+shows; a new problem needs only its file and a line in `PROBLEMS`. Each is made once, so that what
+is compiled for it serves the next call.
 """
 
 import difflib

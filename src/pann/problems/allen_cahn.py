@@ -1,5 +1,6 @@
 """The Allen-Cahn equation: stationary, with a solution of several waves, and in time."""
 
+import functools
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ from pann.reference import Evolution, PeriodicGrid, stored_times
 DIFFUSION = 1e-4
 
 
+@functools.cache
 def allen_cahn() -> Problem:
     """lap u + u (u^2 - 1) = f, u = x^3 y^3 + 5 x cos(2 pi x) cos(2 pi y)."""
 
@@ -27,6 +29,7 @@ def allen_cahn() -> Problem:
     )
 
 
+@functools.cache
 def allen_cahn_time(*, faithful: bool = False) -> Problem:
     """u_t = 0.0001 u_xx - 5 u^3 + 5 u, u(x, 0) = x^2 cos(pi x), periodic.
 

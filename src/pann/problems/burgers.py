@@ -1,5 +1,6 @@
 """Burgers' equation with little viscosity: a sine wave steepens to a front."""
 
+import functools
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ from pann.reference import Evolution, PeriodicGrid
 VISCOSITY = 0.01 / np.pi
 
 
+@functools.cache
 def burgers(*, dirichlet: bool = False, faithful: bool = False) -> Problem:
     """u_t + u u_x = (0.01 / pi) u_xx, u(x, 0) = -sin(pi x), periodic.
 

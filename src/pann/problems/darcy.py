@@ -1,5 +1,6 @@
 """Darcy flow through five strips of different permeability, along the strips and across them."""
 
+import functools
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ NUM_STRIPS = len(PERMEABILITIES)
 FLUX_ACROSS = 1 / sum(1 / NUM_STRIPS / kappa for kappa in PERMEABILITIES)
 
 
+@functools.cache
 def darcy() -> Problem:
     """-div(kappa grad p) = 0, kappa = 16, 6, 1, 10, 2 in five strips along the flow, p = 1 - y.
 
@@ -42,6 +44,7 @@ def darcy() -> Problem:
     )
 
 
+@functools.cache
 def darcy_across() -> Problem:
     """-div(kappa grad p) = 0, kappa as in darcy, flow across the strips with kinks.
 
@@ -63,6 +66,7 @@ def darcy_across() -> Problem:
     )
 
 
+@functools.cache
 def darcy_across_mixed() -> Problem:
     """p_x = -q / kappa, q_x = kappa p_yy, the same with the flux unknown and no interfaces.
 

@@ -14,6 +14,7 @@ DIFFUSION_U, DIFFUSION_V = 0.2, 0.1
 FEED, LOSS, REACTION = 40.0, 100.0, 1000.0
 
 
+@functools.cache
 def grey_scott(*, printed: bool = False, faithful: bool = False) -> Problem:
     """u_t = 0.2 lap u + 40 (1 - u) - 1000 u v^2, v_t = 0.1 lap v - 100 v + 1000 u v^2.
 

@@ -1,5 +1,6 @@
 """Helmholtz' equation: indefinite, two wavelengths to each unit of length."""
 
+import functools
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ from pann.pde import Problem
 WAVE_NUMBER = 4 * jnp.pi
 
 
+@functools.cache
 def helmholtz() -> Problem:
     """lap u + (4 pi)^2 u = f, u = sin(pi x) cos(4 pi y) + exp(x y).
 

@@ -1,5 +1,6 @@
 """The Korteweg-de Vries equation: a wave that breaks up into solitons (one of the paper's)."""
 
+import functools
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ from pann.reference import Evolution, PeriodicGrid
 DISPERSION = 0.022**2
 
 
+@functools.cache
 def kdv(*, faithful: bool = False) -> Problem:
     """u_t + u u_x + 0.022^2 u_xxx = 0, u(x, 0) = cos(pi x), periodic.
 

@@ -1,5 +1,6 @@
 """Both coefficients of the Korteweg-de Vries equation from noisy values of a wave."""
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from pann.problems.kdv import EVOLUTION
 GUESSES = {"l1": 0.5, "l2": 1e-3}
 
 
+@functools.lru_cache(maxsize=8)
 def kdv_inverse(
     *, num_data: int = 2_000, noise: float = 0.01, last: float = 1.0, seed: int = 0
 ) -> Problem:

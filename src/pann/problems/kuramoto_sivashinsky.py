@@ -1,6 +1,7 @@
 """The Kuramoto-Sivashinsky equation: chaotic, and as the paper prints it."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from pann.reference import Evolution, PeriodicGrid
 ADVECTION, DIFFUSION, HYPERDIFFUSION = 100 / 16, 100 / 16**2, 100 / 16**4
 
 
+@functools.cache
 def ks(*, faithful: bool = False) -> Problem:
     """u_t + (100/16) u u_x + (100/16^2) u_xx + (100/16^4) u_xxxx = 0, chaotic, periodic.
 
@@ -32,6 +34,7 @@ def ks(*, faithful: bool = False) -> Problem:
     )
 
 
+@functools.cache
 def ks_printed(*, faithful: bool = False) -> Problem:
     """u_t + u u_x + u_xx + u_xxxx = 0 on [0, 2 pi], u(x, 0) = cos(x), periodic.
 

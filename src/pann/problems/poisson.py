@@ -1,5 +1,6 @@
 """Poisson's equation with a polynomial solution (one of the paper's problems)."""
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ DEGREE = 10
 SECOND_DERIVATIVE = np.polynomial.legendre.legder(np.eye(DEGREE + 1)[DEGREE], 2)
 
 
+@functools.cache
 def poisson() -> Problem:
     """lap u = f, u = P10(x) P10(y)."""
     square = Box(x=(-1, 1), y=(-1, 1))
