@@ -47,6 +47,16 @@ def test_rows_that_differ_in_their_points_alone_are_alike() -> None:
     }
 
 
+def figures_of_both(row: Row, stores: tuple[Store, Store]) -> tuple[dict, dict]:
+    """Of a row that was run alone in one store and with another row in the other."""
+    alone, together = (store.record(row) for store in stores)
+    assert alone is not None
+    assert together is not None
+    assert together["together"] == 2
+    assert alone["figures"].keys() == together["figures"].keys()
+    return alone["figures"], together["figures"]
+
+
 def test_records_are_those_of_rows_run_alone(tmp_path: pathlib.Path) -> None:
     plain = equations.rows("poisson", "full", "faithful")[0].configuration
     samplings = ("equispaced", "poisson_disk")
@@ -56,15 +66,11 @@ def test_records_are_those_of_rows_run_alone(tmp_path: pathlib.Path) -> None:
     assert sweep(rows, work, stores[0]) == Summary(done=2)
     assert sweep(rows, work, stores[1], together=EQUATIONS_TOGETHER) == Summary(done=2)
     for row in rows:
-        alone, together = (store.record(row) for store in stores)
-        assert alone is not None
-        assert together is not None
-        assert together["together"] == 2
-        assert alone["figures"].keys() == together["figures"].keys()
+        alone, together = figures_of_both(row, stores)
         for name in ("stop", "terms", "units", "degree"):
-            assert alone["figures"][name] == together["figures"][name]
+            assert alone[name] == together[name]
         for name in ("residuals", "history", "errors"):
-            assert_near(alone["figures"][name], together["figures"][name])
+            assert_near(alone[name], together[name])
 
 
 def settings(rows: list[Row], name: str) -> set[object]:
@@ -115,13 +121,9 @@ def test_regressions_have_the_records_of_rows_run_alone_also_after_a_kill(
     assert len(list((tmp_path / "b" / "work").rglob("checkpoint.pann"))) == 1
     assert sweep(rows, work, stores[1], together=REGRESSIONS_TOGETHER) == Summary(done=2)
     for row in rows:
-        alone, together = (store.record(row) for store in stores)
-        assert alone is not None
-        assert together is not None
-        assert together["together"] == 2
-        assert alone["figures"].keys() == together["figures"].keys()
-        for name in alone["figures"].keys() - {"fit_seconds"}:
-            assert_near(alone["figures"][name], together["figures"][name])
+        alone, together = figures_of_both(row, stores)
+        for name in alone.keys() - {"fit_seconds"}:
+            assert_near(alone[name], together[name])
         halves = [store.arrays(row) for store in stores]
         assert halves[0].keys() == halves[1].keys()
         for name, values in halves[0].items():
