@@ -59,7 +59,8 @@ def figures_of_both(row: Row, stores: tuple[Store, Store]) -> tuple[dict, dict]:
 
 def test_records_are_those_of_rows_run_alone(tmp_path: pathlib.Path) -> None:
     plain = equations.rows("poisson", "full", "faithful")[0].configuration
-    samplings = ("equispaced", "poisson_disk")
+    # On points that are symmetric some gradients are zero but for rounding, which Adam magnifies.
+    samplings = ("sobol", "poisson_disk")
     rows = [Row("poisson", {**plain, **SMALL, "sampling": each}) for each in samplings]
     stores = Store(tmp_path / "alone"), Store(tmp_path / "together")
     work = "pann.paper.equations:run"
