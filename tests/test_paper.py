@@ -268,14 +268,16 @@ def test_only_some_rows_are_chosen(tmp_path: pathlib.Path) -> None:
 
 def test_readings_change_one_decision_each() -> None:
     rows = [row.configuration for row in experiment_named("readings").rows("full", "faithful", 1)]
-    decided = {
-        (row["problem"], row["model"]): row for row in rows if row["reading"] == "as decided"
-    }
-    assert len(decided) == 10
+    cell = lambda row: (row["problem"], row["model"], row["sampling"])
+    decided = {cell(row): row for row in rows if row["reading"] == "as decided"}
+    assert len(decided) == 12
     for row in rows:
-        base = decided[row["problem"], row["model"]]
+        base = decided[cell(row)]
         changed = {name for name in row if row.get(name) != base.get(name)} - {"reading"}
-        assert len(changed) == (row["reading"] != "as decided")
+        if row["reading"] == "L-BFGS to convergence":
+            assert changed == {"precision", *(name for name in row if name.startswith("lbfgs"))}
+        else:
+            assert len(changed) == (row["reading"] != "as decided")
 
 
 def test_a_reading_reaches_the_problem_and_the_recipe() -> None:
@@ -283,6 +285,13 @@ def test_a_reading_reaches_the_problem_and_the_recipe() -> None:
     assert dict(zip(problem.domain.names, problem.domain.upper, strict=True)) == {"x": 1, "t": 0.5}
     stages = equations.recipe(100, 20, signed=True)
     assert [stage.signed for stage in stages if isinstance(stage, Prune)] == [True, True]
+    row = next(
+        row.configuration
+        for row in experiment_named("readings").rows("full", "faithful", 1)
+        if row.configuration["reading"] == "L-BFGS to convergence"
+    )
+    lbfgs = equations.faithful_options(row)["recipe"][-1]
+    assert (lbfgs.iterations, lbfgs.memory, lbfgs.tolerance) == (8_000, 100, 1e-7)
 
 
 def test_a_row_says_all_that_determines_it() -> None:

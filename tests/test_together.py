@@ -64,6 +64,14 @@ def test_solutions_are_those_of_single_runs(
     assert len({solution.report.stop for solution in together}) > 1
 
 
+def test_polynomials_alone_are_those_of_single_runs() -> None:
+    recipe = (Adam(10, record_every=5),)
+    shared = {**SHARED, "recipe": recipe, "width": 0, "constraint": "none"}
+    both = pann.solve_together(WAVE, CASES[:2], **shared)
+    for case, solution in zip(CASES, both, strict=False):
+        check_same(pann.solve(WAVE, **{**shared, **case}), solution)
+
+
 def test_weights_that_change_and_minibatches_are_those_of_single_runs() -> None:
     stage = Adam(4, batch_size=8, balance=GradNorm(every=2), record_every=2)
     shared = {**SIZES, "degree": 2, "recipe": (stage,), "weighting": "causal", "trials": 2}

@@ -33,7 +33,15 @@ HOW = {
     "data",
 }
 # What the readings of the paper change.
-CHANGED = ("signed", "reduction", "condition_weight", "until", "printed")
+CHANGED = (
+    "signed",
+    "reduction",
+    "condition_weight",
+    "until",
+    "printed",
+    "lbfgs_memory",
+    "lbfgs_tolerance",
+)
 ORDER = (
     "problem",
     "reading",

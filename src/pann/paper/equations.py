@@ -210,6 +210,8 @@ def faithful_options(configuration: Mapping[str, Any]) -> dict[str, Any]:
             configuration["adam_steps"],
             configuration["lbfgs_iterations"],
             signed=configuration.get("signed", False),
+            memory=configuration.get("lbfgs_memory", LBFGS.memory),
+            tolerance=configuration.get("lbfgs_tolerance", LBFGS.tolerance),
         ),
         "condition_weight": configuration.get("condition_weight"),
         "reduction": configuration.get("reduction"),
@@ -230,7 +232,14 @@ def faithful_options(configuration: Mapping[str, Any]) -> dict[str, Any]:
     return options | size | {"constraint": "E", "constraint_weight": weight}
 
 
-def recipe(adam_steps: int, lbfgs_iterations: int, *, signed: bool = False) -> Recipe:
+def recipe(
+    adam_steps: int,
+    lbfgs_iterations: int,
+    *,
+    signed: bool = False,
+    memory: int = LBFGS.memory,
+    tolerance: float = LBFGS.tolerance,
+) -> Recipe:
     """The paper's recipe for equations with these numbers of steps."""
     decay = max(1, adam_steps // 50)
     stages = PAPER if lbfgs_iterations else PAPER[:2]
@@ -243,7 +252,11 @@ def recipe(adam_steps: int, lbfgs_iterations: int, *, signed: bool = False) -> R
         )
         if isinstance(stage, Adam)
         else dataclasses.replace(
-            stage, iterations=lbfgs_iterations, record_every=max(1, lbfgs_iterations // 20)
+            stage,
+            iterations=lbfgs_iterations,
+            memory=memory,
+            tolerance=tolerance,
+            record_every=max(1, lbfgs_iterations // 20),
         )
         if isinstance(stage, LBFGS)
         else dataclasses.replace(stage, signed=signed)

@@ -105,8 +105,7 @@ class Task:
         """The trials of each case; all of them where there is but one."""
         if self.cases is None:
             return [trials]
-        split = jax.tree.map(lambda leaf: leaf.reshape(self.cases, -1, *leaf.shape[1:]), trials)
-        return unstack(split, self.cases)
+        return unstack(_split(trials, self.cases), self.cases)
 
 
 def map_trials(
@@ -126,7 +125,7 @@ def map_trials(
     own, common = eqx.partition(shared, lambda leaf: leaf.shape[0] == cases)
     common = jax.tree.map(lambda leaf: leaf[0], common)
     of_case = lambda both: map_trials(one, None, both[0], eqx.combine(both[1], common))
-    split = jax.tree.map(lambda leaf: leaf.reshape(cases, -1, *leaf.shape[1:]), trials)
+    split = _split(trials, cases)
     if jax.default_backend() == "cpu":
         # Matrix products with a batch axis more take a CPU up to twice as long, and in a line
         # search all cases would wait for the slowest.
@@ -134,6 +133,13 @@ def map_trials(
     else:
         mapped = jax.vmap(of_case)((split, own))
     return jax.tree.map(lambda leaf: leaf.reshape(num_trials, *leaf.shape[2:]), mapped)
+
+
+def _split(trials: PyTree, cases: int) -> PyTree:
+    """An axis of cases before that of trials, also where a half has no functions at all."""
+    return jax.tree.map(
+        lambda leaf: leaf.reshape(cases, leaf.shape[0] // cases, *leaf.shape[1:]), trials
+    )
 
 
 @compiled
