@@ -26,6 +26,7 @@ NAMES = {
     "equation_steps": "Adam step on an equation, the PANN against the PINN",
     "variant_steps": "Adam step of RFF, ModMLP, GradNorm and causal against plain, KdV",
     "paper_time": "how long the paper's tables of equations take at full size, on this device",
+    "best_polynomials": "the least errors of polynomials, beside those published for PL",
     "together": "Adam step on equations and fits, cases as one program against one by one",
     "windows": "evolution problems in windows of time, against the references",
     "tolerance": "a tolerance instead of sizes, every problem: estimates and true errors",

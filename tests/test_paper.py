@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 import pann
 from pann import kept
 from pann.cli import app
-from pann.paper import equations, published, regressions, spectra
+from pann.paper import equations, published, readings, regressions, spectra
 from pann.paper.cells import Measured
 from pann.paper.comparison import FORMATS, Table, compare
 from pann.paper.degrees import degree_of
@@ -270,14 +270,14 @@ def test_readings_change_one_decision_each() -> None:
     rows = [row.configuration for row in experiment_named("readings").rows("full", "faithful", 1)]
     cell = lambda row: (row["problem"], row["model"], row["sampling"])
     decided = {cell(row): row for row in rows if row["reading"] == "as decided"}
-    assert len(decided) == 12
+    assert len(decided) == 14
     for row in rows:
         base = decided[cell(row)]
         changed = {name for name in row if row.get(name) != base.get(name)} - {"reading"}
         if row["reading"] == "L-BFGS to convergence":
             assert changed == {"precision", *(name for name in row if name.startswith("lbfgs"))}
         else:
-            assert len(changed) == (row["reading"] != "as decided")
+            assert len(changed) == len(readings.READINGS[row["reading"]])
 
 
 def test_a_reading_reaches_the_problem_and_the_recipe() -> None:
@@ -292,6 +292,12 @@ def test_a_reading_reaches_the_problem_and_the_recipe() -> None:
     )
     lbfgs = equations.faithful_options(row)["recipe"][-1]
     assert (lbfgs.iterations, lbfgs.memory, lbfgs.tolerance) == (8_000, 100, 1e-7)
+    row = next(
+        row.configuration
+        for row in experiment_named("readings").rows("full", "faithful", 1)
+        if row.configuration["reading"] == "tensor product"
+    )
+    assert equations.faithful_options(row)["basis"].num_terms == 13**2
 
 
 def test_a_row_says_all_that_determines_it() -> None:

@@ -41,6 +41,7 @@ CHANGED = (
     "printed",
     "lbfgs_memory",
     "lbfgs_tolerance",
+    "index_set",
 )
 ORDER = (
     "problem",

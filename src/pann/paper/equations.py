@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pann import baselines
+from pann.basis import make_basis
 from pann.domain import Box
 from pann.kept import fields_of
 from pann.network import RandomFourier
@@ -225,6 +226,10 @@ def faithful_options(configuration: Mapping[str, Any]) -> dict[str, Any]:
         return baselines.pinn_options(**options, **size)
     degree = degree_of(name, configuration["c"], configuration["num_points"])
     options |= {"degree": degree, "preconditioner": True}
+    if "index_set" in configuration:
+        kind = {"index_set": configuration["index_set"]}
+        basis = make_basis(PROBLEMS[name]().domain, degree, axes=SPACE.get(name), **kind)
+        options |= {"degree": None, "axes": None, "basis": basis}
     if model == "PL":
         return options | {"width": 0, "constraint": "none"}
     size = {"width": configuration["width"], "depth": configuration["depth"]}
