@@ -19,6 +19,7 @@ READINGS: dict[str, dict[str, Any]] = {
     "as decided": {},
     "float64": {"precision": "float64"},
     "8,000 L-BFGS iterations": {"lbfgs_iterations": 8_000},
+    "8,000 L-BFGS iterations, history 100": {"lbfgs_iterations": 8_000, "lbfgs_memory": 100},
     "L-BFGS to convergence": {
         "precision": "float64",
         "lbfgs_iterations": 8_000,
