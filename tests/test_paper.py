@@ -11,10 +11,11 @@ import pann
 from pann import kept
 from pann.cli import app
 from pann.paper import equations, published, readings, regressions, spectra
-from pann.paper.cells import Measured
+from pann.paper.cells import Measured, printed_cells
 from pann.paper.comparison import FORMATS, Table, compare
 from pann.paper.degrees import degree_of
 from pann.paper.experiments import EXPERIMENTS, MODES, SIZES, experiment_named
+from pann.paper.summary import summarize
 from pann.problems import PROBLEMS
 from pann.runs import Result as RunResult
 from pann.runs import Row, Store, sweep
@@ -201,13 +202,22 @@ def test_figures_stand_beside_those_of_the_same_cell(tmp_path: pathlib.Path) -> 
     assert told["s"] == "792"
     ratios = [text for name, text in zip(table.columns, line, strict=True) if name == "ratio"]
     assert ratios == ["3", "0.025"]
+    summary = summarize(store, "full")
+    (of_kdv,) = (line for line in summary.lines if line[0] == "kdv")
+    of_all = dict(zip(summary.columns, of_kdv, strict=True))
+    # Twice above the published error, by more than two deviations; the best one printed is 0.1.
+    expected = {"rows": "137", "done": "2", "cells compared": "1", "reached": "0", "below": "0"}
+    assert expected.items() <= of_all.items()
+    assert of_all["median ratio"] == "3"
+    best = min(each["mean"] for each in printed_cells(experiment))
+    assert of_all["best default / best published"] == f"{0.01 / best:.2g}"
     with pytest.raises(ValueError, match="no finished row of 'kdv' at size smoke"):
         compare(experiment, Store(tmp_path), "smoke")
 
 
-def test_tables_are_written_in_three_forms() -> None:
+def test_tables_are_written_in_four_forms() -> None:
     table = Table("errors", ("model", "num_points", "ours"), (("PANN", "256", "1%"),))
-    text, markdown, latex = (table.shown(form) for form in FORMATS)
+    text, markdown, latex, comma_separated = (table.shown(form) for form in FORMATS)
     assert text.splitlines()[-1].split() == ["PANN", "256", "1%"]
     assert markdown.splitlines()[2:] == [
         "| model | num_points | ours |",
@@ -216,7 +226,8 @@ def test_tables_are_written_in_three_forms() -> None:
     ]
     assert r"PANN & 256 & 1\% \\" in latex
     assert r"num\_points" in latex
-    with pytest.raises(ValueError, match="a table is one of text, markdown, latex, got 'html'"):
+    assert comma_separated == "model,num_points,ours\nPANN,256,1%"
+    with pytest.raises(ValueError, match=r"a table is one of text, .*, csv, got 'html'"):
         table.shown("html")
 
 

@@ -1,4 +1,4 @@
-"""The commands for the paper: `pann paper list | run | status | table | figure | report`."""
+"""The commands for the paper: list, run, status, summary, table, figure and report."""
 
 import dataclasses
 import pathlib
@@ -18,6 +18,7 @@ Folder = Annotated[pathlib.Path, typer.Option("--store", help="Folder that keeps
 SizeOption = Annotated[str, typer.Option(help="smoke (seconds), quick or full (as published).")]
 ModeOption = Annotated[str, typer.Option(help="faithful, default or both.")]
 Trials = Annotated[int | None, typer.Option(min=1, help="Seeds a row (default: by the size).")]
+Form = Annotated[str, typer.Option("--format", help="text, markdown, latex or csv.")]
 Only = Annotated[
     list[str] | None,
     typer.Option(help="num_points=16384: only rows with this setting; may be given again."),
@@ -140,10 +141,23 @@ def status(
 
 
 @app.command()
+def summary(size: SizeOption = "full", form: Form = "text", store: Folder = DEFAULT_STORE) -> None:
+    """Print how far the runs are from the paper, a line for each experiment."""
+    with plainly():
+        from pann.command_options import choice
+        from pann.paper.experiments import SIZES
+        from pann.paper.summary import summarize
+        from pann.runs import Store
+
+        choice("size", size, SIZES)
+        print(summarize(Store(store), size).shown(form))
+
+
+@app.command()
 def table(
     name: Annotated[str, typer.Argument(help="A name from `pann paper list`.")],
     size: SizeOption = "full",
-    form: Annotated[str, typer.Option("--format", help="text, markdown or latex.")] = "text",
+    form: Form = "text",
     store: Folder = DEFAULT_STORE,
 ) -> None:
     """Print published, faithful and default figures side by side."""

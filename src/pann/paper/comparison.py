@@ -1,6 +1,8 @@
 """Tables: the published figure, ours in the faithful mode and by default, side by side."""
 
+import csv
 import dataclasses
+import io
 from typing import Any
 
 from pann.paper import published
@@ -9,7 +11,7 @@ from pann.paper.experiments import Experiment
 from pann.runs import Store
 from pann.tables import is_number
 
-FORMATS = ("text", "markdown", "latex")
+FORMATS = ("text", "markdown", "latex", "csv")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,11 +23,13 @@ class Table:
     lines: tuple[tuple[str, ...], ...]
 
     def shown(self, form: str) -> str:
-        """As text, Markdown or LaTeX."""
+        """As text, Markdown, LaTeX or comma-separated values."""
         if form not in FORMATS:
             raise ValueError(f"a table is one of {', '.join(FORMATS)}, got '{form}'")
         if form == "latex":
             return self._latex()
+        if form == "csv":
+            return self._csv()
         widths = [max(map(len, column)) for column in zip(self.columns, *self.lines, strict=True)]
         row = lambda texts: [t.ljust(w) for t, w in zip(texts, widths, strict=True)]
         if form == "text":
@@ -34,6 +38,11 @@ class Table:
         rule = ["-" * width for width in widths]
         lines = [f"| {' | '.join(row(line))} |" for line in (self.columns, rule, *self.lines)]
         return "\n".join([f"**{self.title}**", "", *lines])
+
+    def _csv(self) -> str:
+        written = io.StringIO()
+        csv.writer(written, lineterminator="\n").writerows((self.columns, *self.lines))
+        return written.getvalue().rstrip("\n")
 
     def _latex(self) -> str:
         escaped = lambda text: text.replace("_", r"\_").replace("%", r"\%")

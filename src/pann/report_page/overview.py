@@ -5,12 +5,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pann.paper.cells import ERROR, PERCENT, Cell, printed_cells, quantity_of
+from pann.paper.cells import ERROR, PERCENT, printed_cells
 from pann.paper.experiments import Experiment
+from pann.paper.summary import best_defaults, is_compared
 from pann.report_page.page import Block, Column, Key, Note, Panels, Section, Table, Tile, Value
 from pann.report_page.plots import BLUE, ORANGE, ratio_strips
 from pann.report_page.texts import duration, factor, number
-from pann.report_page.verdicts import ABOVE, BELOW, Verdict, is_compared, judge, shade_of
+from pann.report_page.verdicts import ABOVE, BELOW, Verdict, judge, shade_of
 
 if TYPE_CHECKING:
     from pann.report_page.paper import Part
@@ -26,7 +27,7 @@ def tiles(parts: Sequence["Part"], records: Sequence[Mapping[str, Any]]) -> tupl
     tables = [p for p in parts if p.size == "full" and p.experiment.name != "readings"]
     verdicts = [verdict for part in tables for verdict in _faithful(part)]
     reached = sum(verdict.is_reached for verdict in verdicts)
-    best = [ratio for part in parts for _, ratio, _ in best_default(part)]
+    best = [ratio for part in parts for _, ratio, _ in _best_defaults(part)]
     found = [
         Tile(
             f"{len(done):,}",
@@ -75,36 +76,8 @@ def section(parts: Sequence["Part"], missing: Sequence[Experiment]) -> Section:
     )
 
 
-def best_default(part: "Part") -> list[tuple[str, float, str]]:
-    """By field and exponent: our best default error over the best published one, and the run."""
-    groups: dict[str, list[Cell]] = {}
-    for cell in part.cells:
-        if cell.quantity == ERROR:
-            groups.setdefault(_group(cell.settings), []).append(cell)
-    printed: dict[str, list[float]] = {}
-    for record in printed_cells(part.experiment) if part.size != "smoke" else []:
-        mean = float(record["mean"])
-        if quantity_of(record) == ERROR and mean > 0:  # NaN is not
-            printed.setdefault(_group(record), []).append(mean)
-    found = []
-    for group, cells in groups.items():
-        ours = {
-            each.mean: each.record["identity"]
-            for cell in cells
-            if (each := cell.default) is not None and each.mean is not None
-        }
-        theirs = printed.get(group) or (next(iter(printed.values())) if len(printed) == 1 else [])
-        if ours and theirs:
-            least = min(ours)
-            found.append((group, least / min(theirs), ours[least]))
-    return found
-
-
-def _group(settings: Mapping[str, Any]) -> str:
-    told = [("alpha = ", settings.get("alpha")), ("d = ", settings.get("dimension"))]
-    words = [f"{name}{value:g}" for name, value in told if isinstance(value, int | float)]
-    field = settings.get("field")
-    return " ".join([*words, *([str(field)] if field else [])])
+def _best_defaults(part: "Part") -> list[tuple[str, float, str]]:
+    return best_defaults(part.experiment, part.cells, part.size)
 
 
 def _faithful(part: "Part") -> list[Verdict]:
@@ -186,7 +159,7 @@ def _median(part: "Part", median: float) -> str:
 
 
 def _best(part: "Part") -> Value:
-    found = best_default(part)
+    found = _best_defaults(part)
     if not found:
         return Value("", math.inf)
     ratios = [ratio for _, ratio, _ in found]

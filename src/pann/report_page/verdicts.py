@@ -8,11 +8,11 @@ same or not.
 import dataclasses
 import math
 
-from pann.paper.cells import ERROR, OF_A_STEP, PERCENT, Cell, Measured, ratio_of
+from pann.paper.cells import ERROR, Cell, Measured, ratio_of
+from pann.paper.summary import is_reached
 from pann.report_page.page import MAX_SHADE, Value
 from pann.report_page.texts import factor, with_spread
 
-DEVIATIONS, POINTS = 2.0, 2.0
 BELOW, WITHIN, ABOVE = "▼", "≈", "▲"
 WORDS = {BELOW: "below the published figure", WITHIN: "within its spread", ABOVE: "above it"}
 LEGEND = (
@@ -40,7 +40,7 @@ def judge(cell: Cell, ours: Measured | None) -> Verdict | None:
     if cell.quantity == ERROR:
         return _of_errors(cell, ours)
     difference = ours.mean - cell.published_mean
-    is_within = abs(difference) <= (POINTS if cell.quantity == PERCENT else 0)
+    is_within = bool(is_reached(cell, ours))
     symbol = WITHIN if is_within else (ABOVE if difference > 0 else BELOW)
     # Neither more nor less is better: no shade but that of a difference.
     return Verdict(symbol, difference, 0, f"{difference:+.3g}", is_within)
@@ -50,11 +50,7 @@ def _of_errors(cell: Cell, ours: Measured) -> Verdict | None:
     ratio = ratio_of(ours, cell)
     if ratio is None:
         return None
-    assert ours.mean is not None
-    assert cell.published_mean is not None
-    spread = DEVIATIONS * (cell.published_deviation or 0.0)
-    is_within = ours.mean <= cell.published_mean + spread
-    symbol = BELOW if ratio <= 1 else WITHIN if is_within else ABOVE
+    symbol = BELOW if ratio <= 1 else WITHIN if is_reached(cell, ours) else ABOVE
     return Verdict(symbol, ratio, shade_of(symbol, ratio), factor(ratio), symbol != ABOVE)
 
 
@@ -96,7 +92,3 @@ def published_value(cell: Cell) -> Value:
     text = with_spread(cell.published_mean, cell.published_deviation)
     doubt = " ?" if cell.doubt else ""
     return Value(f"{text}{doubt}", cell.published_mean, note=cell.doubt)
-
-
-def is_compared(cell: Cell) -> bool:
-    return cell.quantity != OF_A_STEP and cell.published_mean is not None
