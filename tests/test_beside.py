@@ -29,7 +29,7 @@ def layer(slope):
 @pytest.mark.parametrize("degree", [0, 8, 40, 128])
 def test_slopes_are_those_that_the_basis_lacks(degree):
     """The best polynomial of degree n misses tanh(s x) by about exp(-pi n / 2 s)."""
-    gentle, steep, steeper = (start.scales for start in starts(make_basis(LINE, degree)))
+    gentle, steep, steeper, *_ = (start.scales for start in starts(make_basis(LINE, degree)))
     assert gentle[0] < steep[1] < steeper[1]
     if degree:
         missed = np.exp(-np.pi * degree / (2 * np.array([gentle[1], steep[1], steeper[1]])))

@@ -287,7 +287,9 @@ def make_plan(
     elif not condition_weight > 0:
         raise ValueError(f"condition_weight must be positive, got {condition_weight!r}")
     orders = problem.check()
-    if not by_gradient and basis is None and points is None and problem.domain.time is None:
+    # A constant in pieces is no help to a network, which has to tie them.
+    has_pieces = basis is None and points is None and degree != 0
+    if not by_gradient and has_pieces and problem.domain.time is None:
         problem = with_breaks(problem)
     setup = Setup(
         problem,

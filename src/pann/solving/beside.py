@@ -2,11 +2,11 @@
 
 Their slopes are those that the basis does not resolve; both halves are trained by
 Levenberg-Marquardt, the polynomial eliminated at each step. A few steps of several starts tell
-which of them goes on.
+which of them goes on; far from any solution of a nonlinear equation, one of them comes from the
+equation linearized at zero.
 """
 
 import dataclasses
-import functools
 import itertools
 import time
 from collections.abc import Sequence
@@ -22,7 +22,8 @@ from pann.model import Parameters
 from pann.network import Complementary
 from pann.pde.blocks import Block
 from pann.pde.chunked_block import ChunkedBlock
-from pann.pde.levenberg import levenberg_marquardt, residual_sizes
+from pann.pde.gradual import gradual, has_a_first_step
+from pann.pde.levenberg import LevenbergOutcome, levenberg_marquardt, residual_sizes
 from pann.pde.newton import Unknowns
 from pann.solution import Solution
 from pann.solving.quality import indicator, relative_errors
@@ -32,8 +33,14 @@ from pann.training.stage import Progress
 RACE_STEPS = 15
 # A network by itself starts as beside a polynomial of this degree.
 ALONE = 21.0
+SMOOTH = 0.5, 4.0
 # With fewer points than this the network fits them and nothing between them.
 POINTS_A_PARAMETER = 4
+# A polynomial with a larger relative residual may be far from any solution.
+NEAR = 1e-3
+
+_Start = tuple[Parameters, Unknowns]
+_Trained = tuple[Parameters, Unknowns, LevenbergOutcome]
 
 
 def starts(basis: Basis) -> tuple[Complementary, ...]:
@@ -41,13 +48,16 @@ def starts(basis: Basis) -> tuple[Complementary, ...]:
 
     Gentle ones in all directions for what a slightly larger basis would resolve, steep ones along
     the axes for fronts and kinks, and steeper ones for thin layers. A polynomial of degree n has
-    tanh(s x) to exp(-pi n / 2 s).
+    tanh(s x) to exp(-pi n / 2 s). Beside a constant there are also smooth ones, for what the
+    polynomial would have.
     """
-    degree = float(np.max(basis.degrees, initial=0)) or ALONE
+    own = float(np.max(basis.degrees, initial=0))
+    degree = own or ALONE
     gentle = max(1.0, degree / 7), max(3.0, degree / 2.6)
     steep = max(2.0, degree / 8), max(20.0, degree)
     steeper = steep[1] / 2, 8 * steep[1]
-    return Complementary(gentle, 0.0), Complementary(steep, 0.5), Complementary(steeper, 0.5)
+    lacking = Complementary(gentle, 0.0), Complementary(steep, 0.5), Complementary(steeper, 0.5)
+    return lacking if own else (*lacking, Complementary(SMOOTH, 0.0))
 
 
 def with_network(
@@ -73,38 +83,46 @@ def with_network(
         before.model.parameters.b,
         {name: jnp.asarray(value, precision) for name, value in before.parameters.items()},
     )
-    train = functools.partial(levenberg_marquardt, blocks, (fresh, *conditions))
     told = lambda step, value: setup.report(
         Progress("network", step, iterations, {"fresh residual": value})
     )
-    raced_steps = 0
+    is_far = not before.parameters and before.residual > NEAR
+    is_gradual = is_far and has_a_first_step(fresh)
+
+    def train(start: _Start, steps: int, place: str, share: float = 1.0) -> _Trained:
+        inside, at_fresh = blocks[0], fresh
+        if is_gradual:
+            inside, at_fresh = gradual(inside, share), gradual(at_fresh, share)
+        return levenberg_marquardt(
+            (inside, *conditions),
+            (at_fresh, *conditions),
+            *start,
+            problem.domain,
+            iterations=steps,
+            report=told,
+            checkpoint=setup.checkpoint.within(place),
+        )
+
+    raced_steps, is_linearized = 0, False
     if begun_with is not None and begun_with.model.parameters.network is not None:
-        network = _network_of(begun_with)
+        ahead = _network_of(begun_with), unknowns
     else:
-        raced = [
-            train(
-                _complementary(setup, blocks[0], unknowns, architecture, first_layer),
-                unknowns,
-                problem.domain,
-                iterations=min(RACE_STEPS, iterations),
-                report=told,
-                checkpoint=setup.checkpoint.within(f"start {number}"),
-            )
-            for number, (architecture, first_layer) in enumerate(
-                itertools.product(architectures, starts(basis))
-            )
+        candidates = [
+            (_complementary(setup, blocks[0], unknowns, architecture, first_layer), unknowns)
+            for architecture, first_layer in itertools.product(architectures, starts(basis))
         ]
-        network, unknowns, ahead = min(raced, key=lambda each: min(each[2].fresh))
-        raced_steps = len(ahead.fresh) - 1
-        iterations -= raced_steps
-    trained, solved, outcome = train(
-        network,
-        unknowns,
-        problem.domain,
-        iterations=iterations,
-        report=told,
-        checkpoint=setup.checkpoint.within("network"),
-    )
+        short = min(RACE_STEPS, iterations)
+        raced = [train(each, short, f"start {n}") for n, each in enumerate(candidates)]
+        if is_gradual:
+            linear = [
+                train(each, short, f"linearized {n}", 0.0) for n, each in enumerate(candidates)
+            ]
+            raced.append(train(_best(linear)[:2], short, "from linearized"))
+        best = _best(raced)
+        ahead, outcome = best[:2], best[2]
+        is_linearized = is_gradual and best is raced[-1]
+        raced_steps = len(outcome.fresh) - 1
+    trained, solved, outcome = train(ahead, iterations - raced_steps, "network")
     whole = dataclasses.replace(
         trained,
         b=solved.b,
@@ -115,7 +133,8 @@ def with_network(
     residual = indicator(fresh, conditions, solved, model, setup.ansatz)
     rel_l2, field_errors = relative_errors(problem, model, setup.ansatz)
     steps = raced_steps + len(outcome.fresh) - 1
-    how = f"{before.report.how}, then Levenberg-Marquardt on both, {steps} steps"
+    begun = ", begun with the linearized equation" if is_linearized else ""
+    how = f"{before.report.how}, then Levenberg-Marquardt on both, {steps} steps{begun}"
     report = dataclasses.replace(
         before.report,
         how=how,
@@ -129,6 +148,10 @@ def with_network(
     )
     parameters = {name: float(value) for name, value in solved.parameters.items()}
     return dataclasses.replace(before, model=model, parameters=parameters, report=report)
+
+
+def _best(raced: Sequence[_Trained]) -> _Trained:
+    return min(raced, key=lambda each: min(each[2].fresh))
 
 
 def _network_of(solution: Solution) -> Parameters:

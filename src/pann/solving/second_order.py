@@ -14,7 +14,7 @@ from pann.pde.conditions import Break
 from pann.pde.newton import newton, start
 from pann.pde.problem import Problem
 from pann.solution import Report, Solution, progress_of, trial_figures
-from pann.solving.beside import with_network
+from pann.solving.beside import NEAR, with_network
 from pann.solving.inverse import SMALL, is_inverse, solve_inverse
 from pann.solving.polynomial import carried, polynomial_model
 from pann.solving.quality import polynomial_indicator, relative_errors
@@ -75,7 +75,7 @@ def solve_second_order(
         if small is None or rung.num_terms * len(setup.problem.fields) <= SMALL:
             small = solution
         # From a poor start Newton's method may end in another solution of the equation.
-        start_from = solution if solution.residual < 1e-3 else None
+        start_from = solution if solution.residual < NEAR else None
         has_network = always_network or solution.residual > UNRESOLVED
         if solution.residual <= RESOLVED:
             break

@@ -1,0 +1,47 @@
+"""An equation linearized at zero, and the solution that a network reaches from there."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from pann import Box, Dirichlet, Problem
+from pann.basis import make_basis
+from pann.pde.gradual import gradual, has_a_first_step
+from pann.solving.setup import Setup
+
+LINE = Box(x=(-1, 1))
+
+
+def block_of(residual, memory=None):
+    problem = Problem(LINE, residual, [Dirichlet(LINE.boundary, 0.0)])
+    setup = Setup(problem, problem.check(), None, None, 0, lambda progress: None, memory=memory)
+    return setup.system(make_basis(LINE, 5), "float64", at_least=5_000)[0]
+
+
+@pytest.mark.parametrize("memory", [None, 2_000_000])
+def test_the_linearized_equation_is_that_by_hand(memory):
+    """N(u) = u'' + (2 + u)^3 + u u' has N(0) + N'(0) u = u'' + 8 + 12 u."""
+    with jax.enable_x64(True):
+        block = block_of(lambda u: u.xx + (2 + u) ** 3 + u * u.x, memory)
+        by_hand = block_of(lambda u, x: u.xx + 8 + 12 * u + 0 * u.x, memory)
+        b = jnp.asarray(np.random.default_rng(0).normal(size=(6, 1)))
+        sizes = lambda part: jnp.abs(part.residual(part.polynomial_channels(b), {}))[:, 0]
+        first, whole = (gradual(block, share).at_points(sizes) for share in (0.0, 1.0))
+        np.testing.assert_allclose(first, by_hand.at_points(sizes), rtol=1e-12, atol=1e-13)
+        np.testing.assert_array_equal(whole, block.at_points(sizes))
+
+
+@pytest.mark.parametrize(
+    "residual, expected",
+    [
+        (lambda u, x: jnp.exp(x) * u.xx - 3 * u + x, False),
+        (lambda u: u.xx + 1e-3 * u**2, True),
+        (lambda u: u.xx + u * u.x, True),
+        # No slope at zero.
+        (lambda u: u.xx + jnp.sqrt(jnp.abs(u.value)), False),
+    ],
+)
+def test_nonlinear_equations_with_a_slope_at_zero_have_a_first_step(residual, expected):
+    with jax.enable_x64(True):
+        assert has_a_first_step(block_of(residual)) == expected
