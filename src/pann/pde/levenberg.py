@@ -32,6 +32,10 @@ class LevenbergOutcome:
     fresh: list[float]
     reason: str
 
+    @property
+    def num_steps(self) -> int:
+        return len(self.fresh) - 1
+
 
 def levenberg_marquardt(
     blocks: Blocks,

@@ -30,7 +30,7 @@ from pann.solving.quality import indicator, relative_errors
 from pann.solving.setup import Setup, conditions_of
 from pann.training.stage import Progress
 
-RACE_STEPS = 15
+RACE_STEPS, SECOND_HEAT = 15, 30
 # A network by itself starts as beside a polynomial of this degree.
 ALONE = 21.0
 SMOOTH = 0.5, 4.0
@@ -103,7 +103,7 @@ def with_network(
             checkpoint=setup.checkpoint.within(place),
         )
 
-    raced_steps, is_linearized = 0, False
+    steps, is_linearized = 0, False
     if begun_with is not None and begun_with.model.parameters.network is not None:
         ahead = _network_of(begun_with), unknowns
     else:
@@ -112,17 +112,21 @@ def with_network(
             for architecture, first_layer in itertools.product(architectures, starts(basis))
         ]
         short = min(RACE_STEPS, iterations)
-        raced = [train(each, short, f"start {n}") for n, each in enumerate(candidates)]
+        best = _best([train(each, short, f"start {n}") for n, each in enumerate(candidates)])
+        steps = best[2].num_steps
         if is_gradual:
             linear = [
                 train(each, short, f"linearized {n}", 0.0) for n, each in enumerate(candidates)
             ]
-            raced.append(train(_best(linear)[:2], short, "from linearized"))
-        best = _best(raced)
-        ahead, outcome = best[:2], best[2]
-        is_linearized = is_gradual and best is raced[-1]
-        raced_steps = len(outcome.fresh) - 1
-    trained, solved, outcome = train(ahead, iterations - raced_steps, "network")
+            other = train(_best(linear)[:2], short, "from linearized")
+            # After a few steps the residual does not tell yet which of them nears a solution.
+            second = min(SECOND_HEAT, iterations - short)
+            heats = [train(each[:2], second, f"heat {n}") for n, each in enumerate((best, other))]
+            is_linearized = _best(heats) is heats[1]
+            best, steps = _best(heats), (other if is_linearized else best)[2].num_steps
+            steps += best[2].num_steps
+        ahead = best[:2]
+    trained, solved, outcome = train(ahead, iterations - steps, "network")
     whole = dataclasses.replace(
         trained,
         b=solved.b,
@@ -132,7 +136,7 @@ def with_network(
     model = dataclasses.replace(before.model, parameters=whole)
     residual = indicator(fresh, conditions, solved, model, setup.ansatz)
     rel_l2, field_errors = relative_errors(problem, model, setup.ansatz)
-    steps = raced_steps + len(outcome.fresh) - 1
+    steps += outcome.num_steps
     begun = ", begun with the linearized equation" if is_linearized else ""
     how = f"{before.report.how}, then Levenberg-Marquardt on both, {steps} steps{begun}"
     report = dataclasses.replace(
