@@ -11,6 +11,8 @@ import sys
 import time
 from collections.abc import Callable
 
+import equations
+import nearest
 import numpy as np
 
 # Boundary of the square, and points where an error is measured.
@@ -58,35 +60,62 @@ def least(rounds: list[np.ndarray]) -> dict[str, float]:
 
 
 class Clock:
-    """Notes the error as training goes on; says when to stop."""
+    """Notes what is found at `watched_points` as training goes on; says when to stop."""
 
-    def __init__(self, job: dict, error: Callable[[], float], every: float = 2.0) -> None:
+    def __init__(self, job: dict, found: Callable[[], np.ndarray], every: float = 2.0) -> None:
         self.limit, self.target = job["seconds"], job["target"]
-        self.error, self.every = error, every
+        self.found, self.every = found, every
+        points = test_points()
+        self.true = equations.allen_cahn_exact(points[:, 0], points[:, 1], np)
         self.begin = self.last = time.perf_counter()
-        self.history: list[tuple[float, float]] = []
+        self.moments: list[float] = []
+        self.errors: list[float] = []
+        self.on_grid: list[np.ndarray] = []
 
     @property
     def seconds(self) -> float:
         return time.perf_counter() - self.begin
 
+    @property
+    def is_reached(self) -> bool:
+        return bool(self.errors) and self.errors[-1] <= self.target
+
     def look(self) -> bool:
         """Whether time is up or the target reached; the error is looked at now and then."""
         if self.seconds < self.limit and time.perf_counter() - self.last < self.every:
             return False
-        self.history.append((self.seconds, float(self.error())))
+        self._note()
         self.last = time.perf_counter()
-        return self.seconds >= self.limit or self.history[-1][1] <= self.target
+        return self.seconds >= self.limit or self.is_reached
 
     def outcome(self) -> dict:
-        """The least error, and when the target was reached, if it was."""
-        self.history.append((self.seconds, float(self.error())))
-        reached = [moment for moment, error in self.history if error <= self.target]
+        """The least error, and when the target was reached, if it was.
+
+        To the solution that the equation was made from, and to the one that is nearest at the end.
+        """
+        self._note()
+        histories, near = [self.errors], nearest.solution_near(self.on_grid[-1])
+        if near is not None:
+            histories.append([nearest.relative_l2(each, near) for each in self.on_grid])
+        least = [min(filter(math.isfinite, errors), default=math.inf) for errors in histories]
+        reached = [
+            moment
+            for errors in histories
+            for moment, error in zip(self.moments, errors, strict=True)
+            if error <= self.target
+        ]
         return {
-            "error": min(error for _, error in self.history),
-            "seconds": self.history[-1][0],
-            "seconds to target": reached[0] if reached else None,
+            "error": least[0],
+            "error to nearest solution": min(least),
+            "seconds": self.moments[-1],
+            "seconds to target": min(reached, default=None),
         }
+
+    def _note(self) -> None:
+        found = np.ravel(self.found())
+        self.moments.append(self.seconds)
+        self.errors.append(relative_l2(found[:NUM_TEST], self.true))
+        self.on_grid.append(found[NUM_TEST:])
 
 
 def inside(count: int, precision: str) -> np.ndarray:
@@ -105,6 +134,11 @@ def boundary(precision: str) -> np.ndarray:
 
 def test_points() -> np.ndarray:
     return np.random.default_rng(1).uniform(-1, 1, (NUM_TEST, 2))
+
+
+def watched_points() -> np.ndarray:
+    """Where a training worker tells its clock what it found."""
+    return np.concatenate([test_points(), nearest.points()])
 
 
 def relative_l2(found: np.ndarray, true: np.ndarray) -> float:

@@ -2,12 +2,15 @@
 
 import contextlib
 import io
+from collections.abc import Callable
 
 import equations
 import equinox as eqx
 import jax
+import jax.experimental
 import jax.numpy as jnp
 import jinns
+import jinns.validation
 import numpy as np
 import optax
 import protocol
@@ -107,21 +110,20 @@ class _Told(io.StringIO):
         return super().write(text)
 
 
-def _solve(parameters, points, loss, optimizer, count: int, state=None):
-    """What `jinns.solve` returns, how long it compiled, and how long it trained."""
+def _solve(parameters, points, loss, optimizer, count: int):
+    """How long `jinns.solve` compiled, and how long it trained."""
     begin, told = protocol.now(), _Told()
     with contextlib.redirect_stdout(told):
-        result = jinns.solve(
+        jinns.solve(
             n_iter=count,
             init_params=parameters,
             data=points,
             loss=loss,
             optimizer=optimizer,
-            opt_state=state,
             print_loss_every=10**9,
         )
     compiled, trained = told.moments["Compilation"], told.moments["Training"]
-    return result, compiled - begin, trained - compiled
+    return compiled - begin, trained - compiled
 
 
 def _steps(job: dict) -> dict:
@@ -129,30 +131,54 @@ def _steps(job: dict) -> dict:
     compilations = []
 
     def advance(count: int) -> np.ndarray:
-        _, compiling, training = _solve(parameters, points, loss, optax.adam(1e-3), count)
+        compiling, training = _solve(parameters, points, loss, optax.adam(1e-3), count)
         compilations.append(compiling[0])
         return training
 
     return protocol.time_steps(advance, job["seconds"]) | {"first seconds": compilations[0]}
 
 
+class _Watch(jinns.validation.AbstractValidationModule):
+    """Values of the network leave the compiled loop now and then; the clock may stop it."""
+
+    network: eqx.Module
+    points: jax.Array
+    look: Callable[[np.ndarray], bool] = eqx.field(static=True)
+    call_every: int = eqx.field(kw_only=True, default=5, static=True)
+
+    def __call__(self, params):
+        values = jax.vmap(lambda x: self.network(x, params))(self.points)
+        stop = jax.experimental.io_callback(self.look, jax.ShapeDtypeStruct((), bool), values)
+        return self, stop, jnp.zeros(()), False
+
+
 def _train(job: dict) -> dict:
-    """Chunks of iterations, the state of the optimizer carried on; each chunk compiles again."""
+    """Natural gradients in one compiled loop, with a line search that can shorten a step enough.
+
+    optax's default shortens by a fifth, so that the 15 attempts of jinns' default end at 0.035: the
+    first step from here multiplies the loss by 1e8 and does not come back.
+    """
     network, parameters, points, loss = _made(job, protocol.BOUNDARY_WEIGHT)
-    test = protocol.test_points()
-    true = equations.allen_cahn_exact(test[:, 0], test[:, 1], np)
-    error = lambda: protocol.relative_l2(
-        jax.vmap(lambda x: network(x, parameters))(jnp.asarray(test)), true
+    watched, found = jnp.asarray(protocol.watched_points()), [np.nan]
+
+    def look(values: np.ndarray) -> np.ndarray:
+        found[0] = np.asarray(values)
+        return np.asarray(clock.look())
+
+    search = optax.scale_by_backtracking_linesearch(
+        max_backtracking_steps=30, decrease_factor=0.5, max_learning_rate=1.0
     )
-    clock = protocol.Clock(job, error, every=0.0)
-    search = optax.scale_by_backtracking_linesearch(max_backtracking_steps=15)
-    optimizer = jinns.optimizers.vanilla_ngd(gram_reg=job.get("gram_reg", 1e-5), linesearch=search)
-    state, count = None, 10
-    while not clock.look():
-        result, compiling, training = _solve(parameters, points, loss, optimizer, count, state)
-        parameters, state = result[0], result[5]
-        left = clock.limit - clock.seconds - compiling[0]
-        count = max(1, int(min(0.25 * clock.limit, left) / (training[0] / count)))
+    clock = protocol.Clock(job, lambda: found[0])
+    with contextlib.redirect_stdout(io.StringIO()):
+        jinns.solve(
+            n_iter=100_000,
+            init_params=parameters,
+            data=points,
+            loss=loss,
+            optimizer=jinns.optimizers.vanilla_ngd(gram_reg=job["gram_reg"], linesearch=search),
+            validation=_Watch(network, watched, look),
+            print_loss_every=10**9,
+        )
     return clock.outcome()
 
 
