@@ -1,4 +1,4 @@
-"""The regressors that a user may try first: boosted trees, RBF interpolation, nearest neighbors.
+"""The regressors that a user may try first: trees, RBF interpolation, nearest neighbors.
 
 Training and test data come in the file that the job names.
 """
@@ -9,6 +9,7 @@ import lightgbm
 import numpy as np
 import protocol
 from scipy.interpolate import RBFInterpolator
+from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.neighbors import KNeighborsRegressor
 
 
@@ -28,6 +29,9 @@ METHODS = {
         )
         .fit(x, y)
         .predict
+    ),
+    "ExtraTrees, 300 trees": lambda x, y: (
+        ExtraTreesRegressor(300, random_state=0, n_jobs=-1).fit(x, y).predict
     ),
     "RBF, 50 neighbors": lambda x, y: RBFInterpolator(x, y, neighbors=50),
     "RBF, 50 neighbors, cubic": lambda x, y: RBFInterpolator(x, y, neighbors=50, kernel="cubic"),
