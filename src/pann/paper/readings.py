@@ -80,7 +80,7 @@ def rows(size: str, mode: str, trials: int | None = None) -> list[Row]:
             cell | common | {"reading": reading} | _shortened(change, chosen.lbfgs_iterations),
         )
         for cell, (reading, change) in itertools.product(_cells(chosen.shape), READINGS.items())
-        if _is_of_concern(reading, cell) and (size == "full" or cell["problem"] == "poisson")
+        if _is_of_concern(reading, cell) and (size == "full" or _is_short(reading, cell))
     ]
     return made[-3:] if size == "smoke" else made
 
@@ -89,6 +89,12 @@ def _is_of_concern(reading: str, cell: Mapping[str, Any]) -> bool:
     if cell["model"] == "PINN" and OF_POLYNOMIALS & set(READINGS[reading]):
         return False
     return cell["problem"] in ONLY_FOR.get(reading, CELLS)
+
+
+def _is_short(reading: str, cell: Mapping[str, Any]) -> bool:
+    """Whether a row belongs to the smaller sizes, too, which should not take long."""
+    is_converged = "lbfgs_memory" in READINGS[reading]
+    return cell["problem"] == "poisson" and cell["model"] != "PL" and not is_converged
 
 
 def _cells(shape: tuple[int, int] | None) -> Iterator[dict[str, Any]]:
