@@ -46,7 +46,8 @@ def test_rows_that_differ_in_their_points_alone_are_alike() -> None:
     ]
     weights = [unit for unit in units(with_networks) if len(unit) > 1]
     assert {tuple(row.configuration["reading"] for row in unit) for unit in weights} == {
-        ("as decided", "lambda = 0.01", "lambda = 0.0001")
+        ("as decided", "lambda = 0.01", "lambda = 0.0001"),
+        ("tensor product", "tensor product, lambda = 0.0001"),
     }
 
 

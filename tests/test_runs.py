@@ -392,11 +392,23 @@ def test_claim_of_a_dead_process_of_this_machine_is_free_at_once(tmp_path):
     assert claims.take("a") is not None
 
 
+def test_claim_of_a_dead_sibling_is_left_to_the_parent(tmp_path):
+    """Otherwise a row that kills its process would kill the next one before that is recorded."""
+    claims = Claims(tmp_path)
+    held = claims.take("row", "sweep.1")
+    dead = json.loads(held.path.read_text()) | {"pid": 2**30}
+    if dead["machine"] is None:
+        pytest.skip("this system does not tell machines apart")
+    held.path.write_text(json.dumps(dead))
+    assert claims.take("row", "sweep.2") is None
+    assert claims.take("row", "other.2") is not None
+
+
 def test_renewed_claim_is_not_stolen_by_one_who_saw_it_old(tmp_path, monkeypatch):
     claims = Claims(tmp_path)
     mine = claims.take("a")
 
-    def late(self, seen):
+    def late(self, seen, token):
         os.utime(mine.path, (2e9, 2e9))  # the owner comes back after the thief has looked
         return True
 

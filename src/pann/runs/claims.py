@@ -3,6 +3,8 @@
 A claim is a file that its owner touches four times in its lifetime. One that is older has lost its
 owner and may be taken; so may, at once, one whose process on this very machine is no more. Ages
 are told from a file touched now in the same folder: the clocks of several hosts do not matter.
+Tokens "sweep.process" are those of processes with one parent, who sees to the dead among them: what
+killed one of them is not taken up by the next.
 """
 
 import contextlib
@@ -128,7 +130,7 @@ class Claims:
             if claim.create():
                 return claim
             seen = look(claim.path)
-            if seen is not None and not self._is_over(seen):
+            if seen is not None and not self._is_over(seen, claim.token):
                 return None
             # One thief at a time: what is moved away to be looked at is missing meanwhile, and a
             # third one would take the claim that a second has just made.
@@ -151,14 +153,20 @@ class Claims:
             if is_meant(path):
                 remove_if(path, is_meant)
 
-    def _is_over(self, seen: Seen) -> bool:
+    def _is_over(self, seen: Seen, token: str) -> bool:
         content = seen.content
         pid, machine = content.get("pid"), content.get("machine")
-        if machine is not None and machine == _machine() and not _is_running(pid):
+        is_mourned = _are_siblings(seen.token, token)
+        if machine is not None and machine == _machine() and not (is_mourned or _is_running(pid)):
             return True
         lifetime = content.get("lifetime")
         promised = lifetime if isinstance(lifetime, int | float) else self.lifetime
         return clock(self.folder) - seen.time > promised
+
+
+def _are_siblings(token: str | None, other: str) -> bool:
+    sweep = other.rpartition(".")[0]
+    return bool(sweep) and (token or "").rpartition(".")[0] == sweep
 
 
 def look(path: pathlib.Path) -> Seen | None:

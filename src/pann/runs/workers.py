@@ -72,7 +72,8 @@ def run_in_processes(
     """Run the tasks, by number, and tell what becomes of each of them."""
     left = [dict(unit) for unit in units]
     workers: list[_Worker] = []
-    start = lambda: _started([unit for unit in left if unit], work, together, store)
+    sweep = secrets.token_hex(4)
+    start = lambda: _started([unit for unit in left if unit], work, together, store, sweep)
     try:
         for _ in range(min(num_workers, len(left))):
             workers.append(start())
@@ -91,10 +92,12 @@ def run_in_processes(
         _stop(workers, store)
 
 
-def _started(units: list[Unit], work: str, together: Together | None, store: Store) -> _Worker:
+def _started(
+    units: list[Unit], work: str, together: Together | None, store: Store, sweep: str
+) -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
-    token = secrets.token_hex(8)
+    token = f"{sweep}.{secrets.token_hex(8)}"
     # A process is given its units; the key of rows may be no function that it could import.
     plain = None if together is None else dataclasses.replace(together, key=hash)
     arguments = (units, work, plain, store, token, theirs)
