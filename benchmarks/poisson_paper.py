@@ -54,7 +54,9 @@ def rows(chosen: tuple[Cell, ...] = CELLS) -> Iterator[Row]:
 def _options(num_points: int, iterations: int) -> dict[str, Any]:
     """The paper's recipe with so many iterations of L-BFGS."""
     stages = tuple(
-        dataclasses.replace(stage, iterations=iterations, record_every=iterations // 20)
+        dataclasses.replace(
+            stage, iterations=iterations, memory=LBFGS.memory, record_every=iterations // 20
+        )
         if isinstance(stage, LBFGS)
         else stage
         for stage in PAPER

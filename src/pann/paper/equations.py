@@ -47,6 +47,18 @@ class Size:
     num_points: int | None = None
     shape: tuple[int, int] | None = None
 
+    def settings(self, trials: int | None) -> dict[str, Any]:
+        """What all rows of the faithful mode say; so many trials if a number is given."""
+        return {
+            "mode": "faithful",
+            "trials": trials or self.trials,
+            "adam_steps": self.adam_steps,
+            "lbfgs_iterations": self.lbfgs_iterations,
+            "precision": "float32",
+            "seed": 0,
+            "revision": REVISION,
+        }
+
 
 SIZES = {
     "smoke": Size(1, 4, 0, num_points=64, shape=(6, 1)),
@@ -108,16 +120,7 @@ def rows(name: str, size: str, mode: str, trials: int | None = None) -> list[Row
         small = {"degree": 4, "width": 0} if size == "smoke" else {}
         return [Row(name, {"mode": mode, "problem": problem, "revision": REVISION, **small})]
     chosen = SIZES[size]
-    common = {
-        "mode": mode,
-        "problem": problem,
-        "trials": trials or chosen.trials,
-        "adam_steps": chosen.adam_steps,
-        "lbfgs_iterations": chosen.lbfgs_iterations,
-        "precision": "float32",
-        "seed": 0,
-        "revision": REVISION,
-    }
+    common = chosen.settings(trials) | {"problem": problem}
     made = []
     for cell in cells:
         if chosen.num_points is not None:

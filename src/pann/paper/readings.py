@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pann.paper.equations import REVISION, SIZES
+from pann.paper.equations import SIZES
 from pann.runs import Row
 
 READINGS: dict[str, dict[str, Any]] = {
@@ -63,15 +63,7 @@ def rows(size: str, mode: str, trials: int | None = None) -> list[Row]:
     if mode == "default":
         return []
     chosen = SIZES[size]
-    common = {
-        "mode": mode,
-        "trials": trials or chosen.trials,
-        "adam_steps": chosen.adam_steps,
-        "lbfgs_iterations": chosen.lbfgs_iterations,
-        "precision": "float32",
-        "seed": 0,
-        "revision": REVISION,
-    }
+    common = chosen.settings(trials)
     if chosen.num_points is not None:
         common["num_points"] = chosen.num_points
     made = [
