@@ -1,5 +1,6 @@
 """The paper's experiments: rows that cover its tables, runs at the smallest size, comparisons."""
 
+import itertools
 import json
 import pathlib
 
@@ -19,6 +20,7 @@ from pann.paper.summary import summarize
 from pann.problems import PROBLEMS
 from pann.runs import Result as RunResult
 from pann.runs import Row, Store, sweep
+from pann.solving import gradient
 from pann.training import LBFGS, Adam, Prune
 
 
@@ -55,6 +57,29 @@ def test_rows_are_told_apart_by_size_mode_and_trials() -> None:
         many = experiment.rows("quick", "faithful", 7)
         assert len(many) == len(sizes[1])
         assert all(row.configuration["trials"] == 7 for row in many)
+
+
+def test_lbfgs_is_as_long_as_measured_at_full_size() -> None:
+    """As `recipe="paper"` where the published polynomials say so, else 400 iterations."""
+    (paper,) = (stage for stage in gradient.PAPER if isinstance(stage, LBFGS))
+    lengths = {}
+    for name in (*equations.NAMES, "equal_cost", "darcy", "landscape"):
+        for row in experiment_named(name).rows("full", "faithful", None):
+            (lbfgs,) = (
+                stage
+                for stage in equations.faithful_options(row.configuration)["recipe"]
+                if isinstance(stage, LBFGS)
+            )
+            lengths.setdefault(name, set()).add((lbfgs.iterations, lbfgs.memory))
+    long = {(paper.iterations, paper.memory)}
+    assert {name for name, found in lengths.items() if found == long} == {
+        "poisson",
+        "allen_cahn",
+        "equal_cost",
+        "darcy",
+        "landscape",
+    }
+    assert lengths["kdv"] == lengths["ks"] == lengths["grey_scott"] == {(400, 50)}
 
 
 def test_degrees_of_rows_follow_the_papers_rule() -> None:
@@ -279,10 +304,49 @@ def test_only_some_rows_are_chosen(tmp_path: pathlib.Path) -> None:
     assert json.loads(told)["missing"] == expected > 1
 
 
+def test_a_table_has_rows_as_they_are_defined_now(tmp_path: pathlib.Path) -> None:
+    """A record of an earlier definition stays in the store, and is not shown."""
+    experiment, store = experiment_named("poisson"), Store(tmp_path)
+    new = experiment.rows("full", "faithful", None)[0]
+    told = {name: new.configuration[name] for name in new.configuration if name != "lbfgs_memory"}
+    sweep([Row("poisson", told | {"lbfgs_iterations": 400})], fake, store)
+    with pytest.raises(ValueError, match="no finished row of 'poisson' at size full"):
+        compare(experiment, store)
+    sweep([new], fake, store)
+    assert len(store.records()) == 2
+    table = compare(experiment, store)
+    assert len(table.lines) == 1
+    assert "lbfgs_memory" not in table.columns
+    (of_poisson,) = (line for line in summarize(store, "full").lines if line[0] == "poisson")
+    assert of_poisson[2] == "1"
+
+
+def test_readings_are_called_by_the_iterations_that_they_make() -> None:
+    called = {
+        size: {
+            readings.told(row.configuration): row.configuration["lbfgs_iterations"]
+            for row in experiment_named("readings").rows(size, "faithful", None)
+        }
+        for size in ("quick", "full")
+    }
+    assert "as decided" not in called["full"].keys() | called["quick"].keys()
+    for found in called.values():
+        counts = {name: made for name, made in found.items() if "L-BFGS iterations" in name}
+        assert len(counts) >= 2
+        assert all(name.startswith(f"{made:,} ") for name, made in counts.items())
+    long = [
+        (row["problem"], row["model"], row["num_points"])
+        for row in (r.configuration for r in readings.rows("full", "faithful"))
+        if row["reading"] == "8,000 L-BFGS iterations, history 100"
+    ]
+    for problem, model in itertools.product(("kdv", "ks"), ("PINN", "PANN")):
+        assert (problem, model, published.load(problem)["num_points"].max()) in long
+
+
 def test_readings_change_one_decision_each() -> None:
     rows = [row.configuration for row in experiment_named("readings").rows("full", "faithful", 1)]
     cell = lambda row: (row["problem"], row["model"], row["sampling"])
-    decided = {cell(row): row for row in rows if row["reading"] == "as decided"}
+    decided = {cell(row): row for row in rows if row["reading"] == readings.BASE}
     assert len(decided) == 14
     for row in rows:
         base = decided[cell(row)]

@@ -263,7 +263,12 @@ def _with_setting(
 
 
 def _shown(configuration: Mapping[str, Any]) -> str:
-    words = [str(configuration[name]) for name in SHOWN if name in configuration]
+    told = dict(configuration)
+    if "reading" in told:
+        from pann.paper import readings
+
+        told["reading"] = readings.told(told)
+    words = [str(told[name]) for name in SHOWN if name in told]
     if "depth" in configuration:
         words.append(f"{configuration['depth']}x{configuration['width']}")
     if "dimension" in configuration:

@@ -24,6 +24,7 @@ HOW = {
     "trials",
     "adam_steps",
     "lbfgs_iterations",
+    "lbfgs_memory",
     "batch_size",
     "num_folds",
     "extent",
@@ -39,7 +40,6 @@ CHANGED = (
     "condition_weight",
     "until",
     "printed",
-    "lbfgs_memory",
     "lbfgs_tolerance",
     "index_set",
 )
@@ -259,7 +259,7 @@ def _cell(record: Record, part: Mapping[str, str]) -> tuple[tuple[str, Any], ...
     if "reading" in told:
         # What a reading changes it says itself; the other tables are of one problem each.
         cell = {name: value for name, value in cell.items() if name not in CHANGED}
-        cell["problem"] = told["problem"]
+        cell |= {"problem": told["problem"], "reading": readings.told(told)}
     if told["mode"] == "default" or "problem" not in told:
         # The size of the network is the mode's, or that of all of the paper's regressions.
         cell = {name: value for name, value in cell.items() if name not in ("width", "depth")}

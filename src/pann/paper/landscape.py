@@ -46,21 +46,14 @@ def rows(size: str, mode: str, trials: int | None = None) -> list[Row]:
         return []
     chosen = equations.SIZES[size]
     width, depth = chosen.shape or SHAPE
-    common = {
-        "mode": mode,
-        "problem": "poisson",
+    common = equations.settings(size, "poisson", trials or 1) | {
         "base": "plain",
         "sampling": "poisson_disk",
         "num_points": chosen.num_points or NUM_POINTS,
         "width": width,
         "depth": depth,
-        "adam_steps": chosen.adam_steps,
-        "lbfgs_iterations": chosen.lbfgs_iterations,
-        "precision": "float32",
         "extent": EXTENT,
         "resolution": RESOLUTIONS[size],
-        "trials": trials or 1,
-        "seed": 0,
         "revision": REVISION,
     }
     return [Row("landscape", common | model) for model in MODELS]
