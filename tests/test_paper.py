@@ -59,6 +59,22 @@ def test_rows_are_told_apart_by_size_mode_and_trials() -> None:
         assert all(row.configuration["trials"] == 7 for row in many)
 
 
+@pytest.mark.parametrize("name", equations.NAMES)
+def test_the_quick_size_has_every_network_and_no_run_twice(name: str) -> None:
+    """With few points both c may be one degree, and then one of them is enough."""
+    quick, full = (
+        [row.configuration for row in experiment_named(name).rows(size, "faithful", None)]
+        for size in ("quick", "full")
+    )
+    which = ("sampling", "model", "base", "width", "depth")
+    cell = lambda row: tuple(row.get(key) for key in which)
+    assert {cell(row) for row in quick} == {cell(row) for row in full}
+    degree = lambda row: degree_of(name, row["c"], row["num_points"]) if "c" in row else None
+    assert len({(*cell(row), degree(row)) for row in quick}) == len(quick)
+    wanted = {(*cell(row), degree(row | {"num_points": quick[0]["num_points"]})) for row in full}
+    assert len(quick) == len(wanted)
+
+
 def test_lbfgs_is_as_long_as_measured_at_full_size() -> None:
     """As `recipe="paper"` where the published polynomials say so, else 400 iterations."""
     (paper,) = (stage for stage in gradient.PAPER if isinstance(stage, LBFGS))

@@ -127,7 +127,7 @@ def _cells(name: str) -> tuple[str, list[dict[str, Any]]]:
 
 
 def rows(name: str, size: str, mode: str, trials: int | None = None) -> list[Row]:
-    """The rows of one table; of the smoke size one for each of the models."""
+    """The rows of one table, at smaller sizes of equal ones one; at the smallest one a model."""
     problem, cells = _cells(name)
     if mode == "default":
         small = {"degree": 4, "width": 0} if size == "smoke" else {}
@@ -142,9 +142,23 @@ def rows(name: str, size: str, mode: str, trials: int | None = None) -> list[Row
             cell["width"], cell["depth"] = chosen.shape
         made.append(Row(name, common | cell))
     unique = list(dict.fromkeys(made))
+    if size == "full":
+        return unique
     if size == "smoke":
         return list({row.configuration["model"]: row for row in reversed(unique)}.values())
-    return unique
+    # With few points several c are the same degree: the same run, which one row is enough for.
+    runs: dict[str, Row] = {}
+    for row in unique:
+        runs.setdefault(_but_c(row.configuration), row)
+    return list(runs.values())
+
+
+def _but_c(configuration: Mapping[str, Any]) -> str:
+    """What determines a run: of c, the degree that it gives."""
+    told = dict(configuration)
+    if (c := told.pop("c", None)) is not None:
+        told["degree"] = degree_of(told["problem"], c, told["num_points"])
+    return canonical(told)
 
 
 def settings(size: str, problem: str, trials: int | None = None) -> Settings:
