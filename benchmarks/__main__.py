@@ -25,6 +25,7 @@ NAMES = {
     "inverse": "both coefficients of the KdV equation from noisy data",
     "equation_steps": "Adam step on an equation, the PANN against the PINN",
     "variant_steps": "Adam step of RFF, ModMLP, GradNorm and causal against plain, KdV",
+    "line_searches": "how often an iteration of L-BFGS evaluates the loss, Poisson",
     "paper_time": "how long the paper's tables of equations take at full size, on this device",
     "best_polynomials": "the least errors of polynomials, beside those published for PL",
     "together": "Adam step on equations and fits, cases as one program against one by one",

@@ -3,9 +3,12 @@
 For every problem an Adam step of five mapped trials is timed for PINN and PANN, 3x100 and 5x50,
 plain, with the fewest and the most points of the table; between them the time is taken as linear.
 Other cells take the time of the nearest of these, times the factor of their variant (`python -m
-benchmarks variant_steps`). A run is 100,000 steps, and 400 iterations of L-BFGS at three
-evaluations each; compiling is not in it. The published seconds are those of one trial, which the
-paper gives for the largest number of points alone: its sum is over those cells.
+benchmarks variant_steps`). A run is the Adam steps and the L-BFGS iterations of its row, and an
+iteration counts as so many steps as it evaluates the loss where five trials are mapped. That was
+counted from optax's records of its line searches on a small Poisson row, by model and number of
+iterations (`python -m benchmarks line_searches`); of a polynomial alone, more than it will be of
+larger ones. Compiling is not in it. The published seconds are those of one trial, which the paper
+gives for the largest number of points alone: its sum is over those cells.
 """
 
 import csv
@@ -21,7 +24,7 @@ from pann.paper import equations, published
 from pann.paper.experiments import experiment_named
 from pann.problems import PROBLEMS
 
-TRIALS, EVALUATIONS = 5, 100_000 + 3 * 400
+TRIALS = 5
 STEPS, ROUNDS = 50, 1
 COMPILERS = 8
 SHAPES = {100: (100, 100, 100), 50: (50, 50, 50, 50, 50)}
@@ -29,7 +32,7 @@ VARIANT_NAMES = {"rff": "RFF", "modmlp": "ModMLP", "gradnorm": "GradNorm", "caus
 
 
 def rows() -> Iterator[Row]:
-    factors = _factors()
+    factors, evaluations = _factors(), _evaluations()
     tables = {
         name: [row.configuration for row in experiment_named(name).rows("full", "faithful", None)]
         for name in equations.NAMES
@@ -40,12 +43,16 @@ def rows() -> Iterator[Row]:
     measured = seconds_a_step(cases, STEPS, ROUNDS, COMPILERS)
     for name, cells in tables.items():
         most = max(cell["num_points"] for cell in cells)
-        seconds = [(cell["num_points"], _seconds(name, cell, measured, factors)) for cell in cells]
+        seconds = [
+            (cell["num_points"], _num_steps(cell, evaluations) * _seconds(cell, measured, factors))
+            for cell in cells
+        ]
         frame = published.load(name)
         largest = frame[(frame["num_points"] == most) & (frame["field"] == "u")]
         yield {
             "table": name,
             "rows": len(cells),
+            "L-BFGS iterations": cells[0]["lbfgs_iterations"],
             "ms a step, largest PANN": 1e3 * measured[name, "PANN", 100, most],
             "hours": sum(of_row for _, of_row in seconds) / 3600,
             "hours, largest N": sum(of_row for num, of_row in seconds if num == most) / 3600,
@@ -72,16 +79,31 @@ def _degree(name: str, cells: list, num_points: int) -> int:
     return max(equations.degree_of(name, c, num_points) for c in cs)
 
 
-def _seconds(name: str, cell: dict, measured: dict, factors: dict[str, float]) -> float:
-    """Of one row: the polynomial alone takes no longer than with the smaller network."""
+def _num_steps(cell: dict, evaluations: dict[tuple[str, int], float]) -> float:
+    """Of Adam, and as many as L-BFGS takes the time of."""
+    iterations = cell["lbfgs_iterations"]
+    return cell["adam_steps"] + iterations * evaluations[cell["model"], iterations]
+
+
+def _seconds(cell: dict, measured: dict, factors: dict[str, float]) -> float:
+    """Of a step of a row: the polynomial alone takes no longer than with the smaller network."""
     model = "PINN" if cell["model"] == "PINN" else "PANN"
     found = {
         num_points: seconds
         for (*which, num_points), seconds in measured.items()
-        if which == [name, model, cell.get("width", 50)]
+        if which == [cell["problem"], model, cell.get("width", 50)]
     }
     step = float(np.interp(cell["num_points"], sorted(found), [found[n] for n in sorted(found)]))
-    return EVALUATIONS * step * factors[cell.get("base", "plain")]
+    return step * factors[cell.get("base", "plain")]
+
+
+def _evaluations() -> dict[tuple[str, int], float]:
+    """How often an iteration of L-BFGS evaluates the loss, by model and number of iterations."""
+    with pathlib.Path("results/line_searches.csv").open() as file:
+        return {
+            (row["model"], int(row["iterations"])): float(row["mapped"])
+            for row in csv.DictReader(file)
+        }
 
 
 def _factors() -> dict[str, float]:
