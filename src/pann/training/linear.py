@@ -31,7 +31,7 @@ class Factors(eqx.Module):
 
     def solve(self, right: Float[Array, "points outputs"]) -> Float[Array, "terms outputs"]:
         """The least-squares coefficients for weighted right-hand sides."""
-        solved = jax.scipy.linalg.solve_triangular(self.r, self.q.T @ right)
+        solved = jax.scipy.linalg.solve_triangular(self.r, (right.T @ self.q).T)
         coefficients = jnp.zeros((self.order.shape[0], right.shape[1]), right.dtype)
         return coefficients.at[self.order[: self.q.shape[1]]].set(solved)
 
@@ -40,19 +40,23 @@ def factorize(
     table: Float[Array, "points terms"],
     weights: Float[Array, " points"],
     kept: Bool[Array, " terms"],
+    size: int | None = None,
 ) -> Factors:
     """Factors of the kept terms, but for those that depend on earlier ones at these points.
 
     On an axis with two values P2 repeats 1: the coefficient of such a term is zero, not a
-    quotient of roundings.
+    quotient of roundings. `size` is the number of columns, if not that of all terms.
     """
-    factors = _factorize_kept(table, weights, kept)
+    factors = _factorize_kept(table, weights, kept, size)
     rounding = 10 * jnp.sqrt(1.0 * table.shape[0]) * jnp.finfo(table.dtype).eps
     lengths = jnp.linalg.norm(factors.r, axis=0)
     depends = jnp.abs(jnp.diagonal(factors.r)) <= rounding.astype(table.dtype) * lengths
-    independent = kept & ~jnp.zeros_like(kept).at[factors.order].set(depends)
+    columns = factors.order[: factors.q.shape[1]]
+    independent = kept & ~jnp.zeros_like(kept).at[columns].set(depends)
     return jax.lax.cond(
-        jnp.any(depends), lambda: _factorize_kept(table, weights, independent), lambda: factors
+        jnp.any(depends),
+        lambda: _factorize_kept(table, weights, independent, size),
+        lambda: factors,
     )
 
 
@@ -60,10 +64,12 @@ def _factorize_kept(
     table: Float[Array, "points terms"],
     weights: Float[Array, " points"],
     kept: Bool[Array, " terms"],
+    size: int | None,
 ) -> Factors:
     order = jnp.argsort(~kept, stable=True)
-    active = kept[order]
-    q, r = jnp.linalg.qr(weights[:, None] * table[:, order] * active)
+    first = order[:size]
+    active = kept[first]
+    q, r = jnp.linalg.qr(weights[:, None] * table[:, first] * active)
     # Columns of pruned terms are zero and stand last: what QR invents for them is dropped.
     both = active[:, None] & active[None, :]
     return Factors(q * active, jnp.where(both, r, jnp.eye(r.shape[0], dtype=r.dtype)), order)
@@ -87,8 +93,7 @@ def factorize_trials(task: Task, trials: Parameters) -> tuple[Factors, int | Non
 @eqx.filter_jit
 def _factorize(size: int, table: Array, weights: Array, kept: Array) -> Factors:
     """Factors of one trial, with the columns of the first `size` terms of their order."""
-    factors = factorize(table, weights, kept)
-    return Factors(factors.q[:, :size], factors.r[:size, :size], factors.order)
+    return factorize(table, weights, kept, size)
 
 
 @eqx.filter_jit
