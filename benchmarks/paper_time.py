@@ -4,11 +4,10 @@ For every problem an Adam step of five mapped trials is timed for PINN and PANN,
 plain, with the fewest and the most points of the table; between them the time is taken as linear.
 Other cells take the time of the nearest of these, times the factor of their variant (`python -m
 benchmarks variant_steps`). A run is the Adam steps and the L-BFGS iterations of its row, and an
-iteration counts as so many steps as it evaluates the loss where five trials are mapped. That was
-counted from optax's records of its line searches on a small Poisson row, by model and number of
-iterations (`python -m benchmarks line_searches`); of a polynomial alone, more than it will be of
-larger ones. Compiling is not in it. The published seconds are those of one trial, which the paper
-gives for the largest number of points alone: its sum is over those cells.
+iteration counts as so many steps as it evaluates the loss where five trials are mapped, which was
+counted on a small Poisson row (`python -m benchmarks line_searches`). Compiling is not in it. The
+published seconds are those of one trial, which the paper gives for the largest number of points
+alone: its sum is over those cells.
 """
 
 import csv
@@ -81,8 +80,7 @@ def _degree(name: str, cells: list, num_points: int) -> int:
 
 def _num_steps(cell: dict, evaluations: dict[tuple[str, int], float]) -> float:
     """Of Adam, and as many as L-BFGS takes the time of."""
-    iterations = cell["lbfgs_iterations"]
-    return cell["adam_steps"] + iterations * evaluations[cell["model"], iterations]
+    return cell["adam_steps"] + evaluations[cell["model"], cell["lbfgs_iterations"]]
 
 
 def _seconds(cell: dict, measured: dict, factors: dict[str, float]) -> float:
@@ -98,10 +96,11 @@ def _seconds(cell: dict, measured: dict, factors: dict[str, float]) -> float:
 
 
 def _evaluations() -> dict[tuple[str, int], float]:
-    """How often an iteration of L-BFGS evaluates the loss, by model and number of iterations."""
+    """How often L-BFGS evaluates the loss, by model and number of iterations."""
     with pathlib.Path("results/line_searches.csv").open() as file:
         return {
-            (row["model"], int(row["iterations"])): float(row["mapped"])
+            (row["model"], int(row["iterations"])): int(row["until all are stuck"])
+            * float(row["mapped"])
             for row in csv.DictReader(file)
         }
 

@@ -164,7 +164,7 @@ def test_a_minibatch_has_the_same_mean(posed):
     near(parts[0]["dirichlet 1"], whole["dirichlet 1"], 1e-12)
 
 
-QUICK = (Adam(300, Constant(5e-3)), Prune(1e-4), LBFGS(100), Prune(1e-4))
+QUICK = (Adam(300, Constant(5e-3)), Prune(1e-4), LBFGS(200), Prune(1e-4))
 
 
 def oscillation():

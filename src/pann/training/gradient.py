@@ -14,13 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 from pann.checkpoints import Saved, packed, unpacked
 from pann.compiling import compiled
 from pann.loss import Loss, Rows, TrainingRows, weighted_sum
 from pann.model import Parameters, trainable
+from pann.training import quasi_newton
 from pann.training.balance import GradNorm
+from pann.training.line_search import Evaluate, Place
 from pann.training.linear import Factors, factorize_trials, finish_exact, solve_polynomial
 from pann.training.rates import Cosine, Rate
 from pann.training.stage import (
@@ -28,6 +30,7 @@ from pann.training.stage import (
     HELD_OUT,
     NOT_FINITE,
     RUNNING,
+    STALLED,
     Outcome,
     Recorder,
     Stage,
@@ -49,7 +52,18 @@ class GradientStage(Stage):
     def record_every(self) -> int: ...
 
     @abc.abstractmethod
-    def optimizer(self) -> optax.GradientTransformationExtraArgs: ...
+    def memory_of(self, vector: Float[Array, " size"]) -> PyTree:
+        """What is remembered from step to step, before the first one."""
+
+    @abc.abstractmethod
+    def begin(self, evaluate: Evaluate, vector: Float[Array, " size"]) -> Place:
+        """Where a chunk of steps begins."""
+
+    @abc.abstractmethod
+    def step(
+        self, evaluate: Evaluate, place: Place, memory: PyTree
+    ) -> tuple[Place, PyTree, Bool[Array, ""]]:
+        """The next place, and whether there is no way on; figures may be those before the step."""
 
     @property
     @abc.abstractmethod
@@ -112,14 +126,27 @@ class Adam(GradientStage):
     def balancing(self) -> GradNorm | None:
         return self.balance
 
-    def optimizer(self) -> optax.GradientTransformationExtraArgs:
+    def memory_of(self, vector: Float[Array, " size"]) -> PyTree:
+        return self._optimizer().init(vector)
+
+    def begin(self, evaluate: Evaluate, vector: Float[Array, " size"]) -> Place:
+        shapes = jax.eval_shape(evaluate, vector)
+        nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        return eqx.tree_at(lambda place: place.vector, nothing, vector)
+
+    def step(
+        self, evaluate: Evaluate, place: Place, memory: PyTree
+    ) -> tuple[Place, PyTree, Bool[Array, ""]]:
+        before = evaluate(place.vector)
+        updates, memory = self._optimizer().update(before.gradient, memory, before.vector)
+        after = eqx.tree_at(lambda place: place.vector, before, before.vector + updates)
+        return after, memory, jnp.array(False)
+
+    def _optimizer(self) -> optax.GradientTransformation:
         rate = self.rate.schedule(self.steps)
-        adam = (
-            optax.adamw(rate, weight_decay=self.weight_decay)
-            if self.weight_decay
-            else (optax.adam(rate))
-        )
-        return optax.with_extra_args_support(adam)
+        if self.weight_decay:
+            return optax.adamw(rate, weight_decay=self.weight_decay)
+        return optax.adam(rate)
 
     def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
         return _descend(self, task, trials)
@@ -127,7 +154,7 @@ class Adam(GradientStage):
 
 @dataclasses.dataclass(frozen=True)
 class LBFGS(GradientStage):
-    """L-BFGS (Liu and Nocedal 1989) with a zoom line search for the strong Wolfe conditions.
+    """L-BFGS (Liu and Nocedal 1989) with a line search for the strong Wolfe conditions.
 
     `tolerance` stops a trial once the largest entry of the gradient is below it.
     """
@@ -160,11 +187,17 @@ class LBFGS(GradientStage):
     def balancing(self) -> GradNorm | None:
         return None
 
-    def optimizer(self) -> optax.GradientTransformationExtraArgs:
-        search = optax.scale_by_zoom_linesearch(
-            max_linesearch_steps=25, initial_guess_strategy="one"
-        )
-        return optax.lbfgs(memory_size=self.memory, linesearch=search)
+    def memory_of(self, vector: Float[Array, " size"]) -> PyTree:
+        return quasi_newton.empty_memory(self.memory, vector)
+
+    def begin(self, evaluate: Evaluate, vector: Float[Array, " size"]) -> Place:
+        return evaluate(vector)
+
+    def step(
+        self, evaluate: Evaluate, place: Place, memory: PyTree
+    ) -> tuple[Place, PyTree, Bool[Array, ""]]:
+        after, memory, is_stuck, _ = quasi_newton.iterate(evaluate, place, memory)
+        return after, memory, is_stuck
 
     def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
         return _descend(self, task, trials)
@@ -181,7 +214,7 @@ class _State(eqx.Module):
     """One trial under way; all arrays."""
 
     parameters: Parameters
-    optimizer: PyTree
+    memory: PyTree
     key: PRNGKeyArray
     step: Int[Array, "*trials"]
     code: Int[Array, "*trials"]
@@ -239,7 +272,7 @@ def _start(stage: GradientStage, trials: Parameters, keys: Key[Array, " trials"]
         dtype = parameters.b.dtype
         return _State(
             parameters,
-            stage.optimizer().init(ravel_pytree(moving)[0]),
+            stage.memory_of(ravel_pytree(moving)[0]),
             key,
             jnp.array(0),
             jnp.array(RUNNING),
@@ -270,8 +303,6 @@ def _advance(
     axis: int | None,
     cases: int | None,
 ) -> tuple[_State, dict[str, Float[Array, " trials"]]]:
-    optimizer = stage.optimizer()
-
     def one(
         trial: tuple[_State, Float[Array, " points"], Factors | None],
         shared: tuple[TrainingRows, TrainingRows | None, Factors | None],
@@ -302,8 +333,7 @@ def _advance(
         # One vector: an optimizer that goes leaf by leaf spends its time on calls.
         vector, tree_of = ravel_pytree(moving)
 
-        def step(index: Array, carry: tuple[Array, PyTree, Array, PyTree]) -> tuple:
-            vector, optimizer_state, code, sums = carry
+        def evaluation(index: Array) -> Evaluate:
             batch, dropout_key = weighted, None
             if order is not None:
                 chosen = order[(index * batch_size + jnp.arange(batch_size)) % num_rows]
@@ -316,34 +346,38 @@ def _advance(
                 each = loss.terms(whole, batch, projector, dropout_key)
                 return weighted_sum(each, whole), each
 
-            (value, each), gradient = jax.value_and_grad(terms, has_aux=True)(vector)
-            updates, new_state = optimizer.update(
-                gradient,
-                optimizer_state,
-                vector,
-                value=value,
-                grad=gradient,
-                value_fn=lambda vector: terms(vector)[0],
-            )
-            new_code = jnp.where(
-                jnp.isfinite(value),
-                jnp.where(_largest(gradient) <= stage.gradient_tolerance, CONVERGED, code),
-                NOT_FINITE,
-            )
+            def evaluate(vector: Float[Array, " size"]) -> Place:
+                (value, each), gradient = jax.value_and_grad(terms, has_aux=True)(vector)
+                return Place(vector, value, gradient, each)
+
+            return evaluate
+
+        def step(index: Array, carry: tuple[Place, PyTree, Array, PyTree]) -> tuple:
+            place, memory, code, sums = carry
+            # Without a gradient a trial that has stopped does not search while the others do.
+            slope = jnp.where(code == RUNNING, place.gradient, 0.0)
+            start = eqx.tree_at(lambda place: place.gradient, place, slope)
+            after, new_memory, is_stuck = stage.step(evaluation(index), start, memory)
+            is_flat = _largest(after.gradient) <= stage.gradient_tolerance
+            new_code = jnp.where(is_stuck, STALLED, code)
+            new_code = jnp.where(is_flat, CONVERGED, new_code)
+            new_code = jnp.where(jnp.isfinite(after.value), new_code, NOT_FINITE)
             # A trial that has stopped keeps its state while the others go on.
-            go_on = (code == RUNNING) & jnp.isfinite(value)
+            go_on = (code == RUNNING) & jnp.isfinite(after.value)
             keep = lambda new, old: jnp.where(go_on, new, old)
             return (
-                keep(vector + updates, vector),
-                jax.tree.map(keep, new_state, optimizer_state),
+                jax.tree.map(keep, after, place),
+                jax.tree.map(keep, new_memory, memory),
                 jnp.where(code == RUNNING, new_code, code),
-                jax.tree.map(jnp.add, sums, each),
+                jax.tree.map(jnp.add, sums, after.details),
             )
 
         nothing = {name: jnp.zeros((), weight.dtype) for name in loss.names(rows)}
-        vector, optimizer_state, code, sums = jax.lax.fori_loop(
-            0, count, step, (vector, state.optimizer, state.code, nothing)
+        first = stage.begin(evaluation(jnp.array(0)), vector)
+        place, memory, code, sums = jax.lax.fori_loop(
+            0, count, step, (first, state.memory, state.code, nothing)
         )
+        vector = place.vector
         parameters = eqx.combine(tree_of(vector), fixed)
         if own is not None:
             assert isinstance(rows, Rows)
@@ -375,7 +409,7 @@ def _advance(
                 code = jnp.where(tired, HELD_OUT, code)
         else:
             best = parameters
-        new = _State(parameters, optimizer_state, state.key, now, code, best, best_error, best_step)
+        new = _State(parameters, memory, state.key, now, code, best, best_error, best_step)
         return new, values
 
     own, common = (None, factors) if axis is None else (factors, None)
