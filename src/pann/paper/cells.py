@@ -25,6 +25,7 @@ HOW = {
     "adam_steps",
     "lbfgs_iterations",
     "lbfgs_memory",
+    "prune",
     "batch_size",
     "num_folds",
     "extent",

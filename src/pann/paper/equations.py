@@ -247,6 +247,7 @@ def faithful_options(configuration: Mapping[str, Any]) -> dict[str, Any]:
             configuration["adam_steps"],
             configuration["lbfgs_iterations"],
             signed=configuration.get("signed", False),
+            prune=configuration.get("prune", True),
             memory=configuration.get("lbfgs_memory", LBFGS.memory),
             tolerance=configuration.get("lbfgs_tolerance", LBFGS.tolerance),
         ),
@@ -278,12 +279,15 @@ def recipe(
     lbfgs_iterations: int,
     *,
     signed: bool = False,
+    prune: bool = True,
     memory: int = LBFGS.memory,
     tolerance: float = LBFGS.tolerance,
 ) -> Recipe:
     """The paper's recipe for equations with these numbers of steps."""
     decay = max(1, adam_steps // 50)
     stages = PAPER if lbfgs_iterations else PAPER[:2]
+    if not prune:
+        stages = tuple(stage for stage in stages if not isinstance(stage, Prune))
     return tuple(
         dataclasses.replace(
             stage,

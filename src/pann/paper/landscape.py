@@ -5,6 +5,7 @@
 with delta and nu the unit eigenvectors of the Hessian of the training loss L at theta whose
 eigenvalues are largest in absolute value (paper, section 3, figure of loss landscapes), for
 Poisson's equation. The paper does not say how far alpha and beta go: 0.5 to both sides here.
+Nothing is pruned: what training leaves of a PANN there can be a single coefficient.
 """
 
 import pathlib
@@ -52,6 +53,7 @@ def rows(size: str, mode: str, trials: int | None = None) -> list[Row]:
         "num_points": chosen.num_points or NUM_POINTS,
         "width": width,
         "depth": depth,
+        "prune": False,
         "extent": EXTENT,
         "resolution": RESOLUTIONS[size],
         "revision": REVISION,
