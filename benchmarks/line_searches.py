@@ -22,7 +22,7 @@ from pann.loss import Loss
 from pann.model import Parameters, trainable
 from pann.problems import poisson
 from pann.training import LBFGS, Adam, Prune, Stepwise, Task
-from pann.training.line_search import Place
+from pann.training.line_search import Evaluated
 from pann.training.quasi_newton import Memory, empty_memory, iterate
 
 NUM_POINTS, DEGREE, WIDTHS, TRIALS = 256, 9, (20, 20, 20), 5
@@ -67,11 +67,11 @@ def evaluations_of_searches(task: Task, trials: Parameters) -> Int[Array, "trial
         moving, fixed = eqx.partition(parameters, trainable(parameters))
         vector, tree_of = ravel_pytree(moving)
 
-        def evaluate(vector: Float[Array, " size"]) -> Place:
+        def evaluate(vector: Float[Array, " size"]) -> Evaluated:
             total = lambda vector: task.loss.total(eqx.combine(tree_of(vector), fixed), weighted)
-            return Place(vector, *jax.value_and_grad(total)(vector), ())
+            return Evaluated(vector, *jax.value_and_grad(total)(vector), ())
 
-        def step(carry: tuple[Place, Memory, Array], _: None) -> tuple[Any, Int[Array, ""]]:
+        def step(carry: tuple[Evaluated, Memory, Array], _: None) -> tuple[Any, Int[Array, ""]]:
             place, memory, was_stuck = carry
             flat = jnp.where(was_stuck, 0.0, place.gradient)
             start = eqx.tree_at(lambda place: place.gradient, place, flat)

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from pann.training.line_search import CURVATURE, DECREASE, MAX_STEPS, Place, search
+from pann.training.line_search import CURVATURE, DECREASE, MAX_STEPS, Evaluated, search
 from pann.training.quasi_newton import empty_memory, iterate
 
 
 def evaluation(function):
     def evaluate(vector):
         value, gradient = jax.value_and_grad(function)(vector)
-        return Place(vector, value, gradient, ())
+        return Evaluated(vector, value, gradient, ())
 
     return evaluate
 
@@ -159,3 +159,23 @@ def test_where_nothing_is_lower_it_is_stuck_and_stays():
     place, _, stuck = minimized(rough, np.zeros(3), iterations=4)
     np.testing.assert_array_equal(place.vector, 0)
     assert stuck[-1]
+
+
+def test_slopes_lead_where_rounding_hides_the_decrease():
+    scales = jnp.array([1.0, 30.0, 900.0], "float32")
+    hidden = lambda x: 1.0 + 0.5 * jnp.sum(scales * x**2)
+    start = np.array([1e-4, -2e-5, 1e-6], "float32")
+    assert hidden(start) == 1.0
+    place, _, _ = minimized(hidden, start, iterations=20)
+    assert np.max(np.abs(place.vector)) < 1e-3 * np.max(np.abs(start))
+
+
+def test_a_search_in_vain_makes_the_loss_noisier_and_then_the_memory_empty():
+    memory = empty_memory(2, jnp.zeros(2)).after(jnp.array([1.0, 0.0]), jnp.array([2.0, 0.0]))
+    noises = [float(memory.noise)]
+    for _ in range(4):
+        memory = memory.noisier()
+        assert not memory.is_empty
+        noises.append(float(memory.noise))
+    np.testing.assert_allclose(noises, [1e-6, 1e-5, 1e-4, 1e-3, 1e-2])
+    assert memory.noisier().is_empty

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pann.basis import Basis
 from pann.basis.in_program import check_in_program, is_in_program
 from pann.loss import Loss
-from pann.training.gradient import GradientStage
+from pann.training.descent import GradientStage
 from pann.training.prune import Prune
 from pann.training.ridge import Ridge
 from pann.training.stage import Stage

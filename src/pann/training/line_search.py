@@ -21,7 +21,7 @@ MAX_STEPS = 25
 SHARES, MULTIPLES = (0.1, 0.9), (1.5, 10.0)
 
 
-class Place(eqx.Module):
+class Evaluated(eqx.Module):
     """A point with the value, the gradient, and whatever else an evaluation gives."""
 
     vector: Float[Array, " size"]
@@ -30,7 +30,7 @@ class Place(eqx.Module):
     details: Any
 
 
-Evaluate = Callable[[Float[Array, " size"]], Place]
+Evaluate = Callable[[Float[Array, " size"]], Evaluated]
 
 
 class _End(eqx.Module):
@@ -46,7 +46,7 @@ class _Search(eqx.Module):
 
     low: _End
     high: _End
-    best: Place
+    best: Evaluated
     step: Float[Array, ""]
     has_interval: Bool[Array, ""]
     is_done: Bool[Array, ""]
@@ -55,11 +55,11 @@ class _Search(eqx.Module):
 
 def search(
     evaluate: Evaluate,
-    start: Place,
+    start: Evaluated,
     direction: Float[Array, " size"],
     first: Float[Array, ""],
     noise: Float[Array, ""] | float,
-) -> tuple[Place, Int[Array, ""]]:
+) -> tuple[Evaluated, Int[Array, ""]]:
     """The place found, which is the start where no step is low enough, and how many were tried.
 
     `first` is the step that is tried first; without a descent none is. A value may be as low as the

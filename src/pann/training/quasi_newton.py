@@ -12,16 +12,17 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from pann.training.line_search import Evaluate, Place, search
+from pann.training.line_search import Evaluate, Evaluated, search
 
-# Of the loss, relative to it: what is assumed at first, and at most.
+# What is assumed at first, and at most.
 LEAST_NOISE, MOST_NOISE = 1e-6, 1e-2
 
 
 class Memory(eqx.Module):
     """Pairs of a step s and a change y, each over sqrt(s . y), the last one at the end.
 
-    They are zero where there is none yet. `gamma` is s . y / y . y of the last, or 0.
+    They are zero where there is none yet. `gamma` is s . y / y . y of the last, or 0; `noise` that
+    of the loss, relative to it.
     """
 
     steps: Float[Array, "pairs size"]
@@ -47,8 +48,12 @@ class Memory(eqx.Module):
         """With ten times the noise, or without pairs where that is too much."""
         noise = 10 * self.noise
         fits = noise <= MOST_NOISE
-        kept = [jnp.where(fits, each, 0.0) for each in (self.steps, self.changes, self.gamma)]
-        return Memory(*kept, jnp.where(fits, noise, self.noise))
+        return Memory(
+            jnp.where(fits, self.steps, 0.0),
+            jnp.where(fits, self.changes, 0.0),
+            jnp.where(fits, self.gamma, 0.0),
+            jnp.where(fits, noise, self.noise),
+        )
 
     def direction(self, gradient: Float[Array, " size"]) -> Float[Array, " size"]:
         """-H g, or -g without pairs."""
@@ -77,13 +82,13 @@ def empty_memory(num_pairs: int, vector: Float[Array, " size"]) -> Memory:
 class Iteration(NamedTuple):
     """Where it led, and whether it is stuck: no step is lower, not even down the gradient."""
 
-    place: Place
+    place: Evaluated
     memory: Memory
     is_stuck: Bool[Array, ""]
     num_evaluations: Int[Array, ""]
 
 
-def iterate(evaluate: Evaluate, place: Place, memory: Memory) -> Iteration:
+def iterate(evaluate: Evaluate, place: Evaluated, memory: Memory) -> Iteration:
     """One iteration of L-BFGS."""
     direction = memory.direction(place.gradient)
     # Without pairs nothing is known of how far to go: not further than by one in all.
