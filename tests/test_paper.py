@@ -167,6 +167,11 @@ def test_energies_of_a_polynomial_lie_at_its_degrees() -> None:
     np.testing.assert_allclose(energies.sum(axis=0), [1 / 9, 1 / 5], rtol=1e-12)
 
 
+def test_a_half_that_was_pruned_to_zero_has_no_shares_of_energy():
+    shares = spectra.energy_shares(np.array([[3.0, 0.0], [1.0, 0.0]]))
+    np.testing.assert_array_equal(shares, [[0.75, 0.0], [0.25, 0.0]])
+
+
 # ---- What runs keep ----
 
 

@@ -70,7 +70,7 @@ def run(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
     energies = legendre_energies(lambda x: np.stack(fitted.model.parts(x), axis=-1))
     arrays["energies"] = energies
     errors = [relative_l2(model(test), targets.frequency_mix(test)) for model in fitted.models]
-    shares = energies / np.sum(energies, axis=0, keepdims=True)
+    shares = energy_shares(energies)
     return Result(
         {
             "errors": errors,
@@ -80,6 +80,14 @@ def run(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
         },
         arrays,
     )
+
+
+def energy_shares(
+    energies: Float[np.ndarray, "degrees functions"],
+) -> Float[np.ndarray, "degrees functions"]:
+    """The share of each degree in the energy of a function; none of one that was pruned to zero."""
+    total = np.sum(energies, axis=0, keepdims=True)
+    return energies / np.where(total > 0, total, 1.0)
 
 
 def legendre_energies(functions: Any) -> Float[np.ndarray, "degrees functions"]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from pann.paper.drawings import maps
 from pann.paper.drawings.finished import Finished
+from pann.paper.spectra import energy_shares
 from pann.report_page.page import Key, Panels, Plot
 from pann.report_page.plots import BLUE, VERMILION, Axis, Line, coarser, line_plot, map_plot
 from pann.report_page.texts import number
@@ -73,7 +74,7 @@ def _in_frequency(arrays: Arrays) -> list[Plot]:
         shown_part = spectrum[low:high, low:high]
         title = f"|FFT| of the {name}"
         plots.append(map_plot(title, shown_part, axes, (modes, modes), scale="log", is_square=True))
-    shares = arrays["energies"] / np.sum(arrays["energies"], axis=0, keepdims=True)
+    shares = energy_shares(arrays["energies"])
     degrees = np.arange(len(shares))
     shares = np.where(shares > maps.TINY, shares, np.nan)
     drawn = [

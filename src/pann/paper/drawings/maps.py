@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pann.paper.drawings.finished import BLUE, VERMILION, Finished
+from pann.paper.spectra import energy_shares
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,7 +76,7 @@ def _spectra(part: "SubFigure", panels: Sequence["Axes"], spectra: dict[str, np.
 
 def draw_energies(panel: "Axes", energies: np.ndarray) -> None:
     """The share of each total degree in the energy of either half."""
-    shares = energies / np.sum(energies, axis=0, keepdims=True)
+    shares = energy_shares(energies)
     degrees = np.arange(len(shares))
     for column, name, color in ((0, "network", VERMILION), (1, "polynomial", BLUE)):
         is_drawn = shares[:, column] > TINY
