@@ -198,7 +198,7 @@ def test_readings_are_told_apart_by_their_problem(tmp_path: pathlib.Path) -> Non
     found = {
         cell.settings["problem"]: cell
         for cell in cells
-        if (cell.settings["model"], cell.settings["reading"]) == ("PINN", "as decided")
+        if (cell.settings["model"], cell.settings["reading"]) == ("PINN", "400 L-BFGS iterations")
         and cell.settings.get("field", "u") == "u"
     }
     assert set(found) == {"poisson", "allen_cahn", "kdv", "ks", "grey_scott"}
