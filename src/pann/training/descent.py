@@ -92,6 +92,7 @@ class _State(eqx.Module):
 
 
 def descend(stage: GradientStage, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
+    """All steps of a stage from where the trials are, or from where they were interrupted."""
     factors, axis = None, None
     exact = task.loss.constraint == "exact"
     # A projector needs all rows: with minibatches b moves freely, and is solved for at the end.
