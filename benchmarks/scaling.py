@@ -85,7 +85,7 @@ def measure(N: int, m: int, w: int, trials: int, d: int) -> dict[str, float]:
     basis = basis.subset(np.arange(m))
     laplacian = lambda u: sum(u.d(**{name: 2}) for name in box.names)
     problem = Problem(box, residual=laplacian, conditions=[Dirichlet(box.boundary, 0.0)])
-    orders = problem.check()
+    orders = problem.asked.orders
     points = uniform(box, N, seed=0).coordinates
     data = equation_rows([place_inside(problem, points, orders)], problem, basis, "float64")
     architecture = Architecture(

@@ -44,7 +44,9 @@ class Step:
         problem, precision = self.problem, self.precision
         basis = make_basis(problem.domain, self.degree, axes=self.axes)
         no_report = lambda progress: None
-        setup = Setup(problem, problem.check(), self.num_points, "sobol", 0, no_report, 400, 1.0)
+        setup = Setup(
+            problem, problem.asked.orders, self.num_points, "sobol", 0, no_report, 400, 1.0
+        )
         architecture = Architecture(
             self.widths,
             activation_named("tanh"),

@@ -65,7 +65,7 @@ def test_a_network_by_itself_is_tried_where_it_was_of_little_help(
             start, report=dataclasses.replace(start.report, residual=residual)
         )
 
-    setup = Setup(problem, problem.check(), None, None, 0, lambda progress: None)
+    setup = Setup(problem, problem.asked.orders, None, None, 0, lambda progress: None)
     with jax.enable_x64(True):
         found = _beside_or_alone(setup, before, 0.01, train)
     assert found.residual == chosen

@@ -16,7 +16,9 @@ LINE = Box(x=(-1, 1))
 
 def block_of(residual, memory=None):
     problem = Problem(LINE, residual, [Dirichlet(LINE.boundary, 0.0)])
-    setup = Setup(problem, problem.check(), None, None, 0, lambda progress: None, memory=memory)
+    setup = Setup(
+        problem, problem.asked.orders, None, None, 0, lambda progress: None, memory=memory
+    )
     return setup.system(make_basis(LINE, 5), "float64", at_least=5_000)[0]
 
 

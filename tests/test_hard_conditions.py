@@ -14,6 +14,7 @@ from pann.files import read, write
 from pann.pde import Data, Dirichlet, Initial, Interface, Neumann, Periodic, Problem
 from pann.pde.ansatz import Ansatz
 from pann.pde.blocks import make_block
+from pann.pde.checks import checked
 from pann.pde.lift import make_ansatz
 from pann.pde.placing import place_conditions, place_inside
 
@@ -189,7 +190,7 @@ def test_a_wrapped_block_has_the_residuals_of_u():
         ],
         fields=("u", "v"),
     )
-    orders = problem.check()
+    orders = problem.asked.orders
     ansatz = make_ansatz(problem)
     assert ansatz.hard_fields == (0,)
     basis = make_basis(line, 3)
@@ -607,11 +608,11 @@ def on(face, value=0.0, **options):
 )
 def test_hard_conditions_that_make_no_sense_are_refused(domain, conditions, message):
     with pytest.raises(ValueError, match=message):
-        Problem(domain, lambda u: u.xx, conditions).check()
+        checked(Problem(domain, lambda u: u.xx, conditions))
 
 
 def test_hard_conditions_count_as_conditions():
-    assert poisson().check() == ((2, 0), (0, 2))
+    assert checked(poisson()).asked.orders == ((2, 0), (0, 2))
 
 
 def test_values_that_disagree_where_faces_meet_are_refused():

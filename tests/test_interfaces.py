@@ -17,6 +17,7 @@ from pann.model import trainable
 from pann.network import activation_named
 from pann.pde import Data, Dirichlet, Initial, Interface, Neumann, Problem
 from pann.pde.blocks import make_block
+from pann.pde.checks import checked
 from pann.pde.evaluation import network_channels
 from pann.pde.levenberg import backgrounds
 from pann.pde.levenberg_step import State, network_jacobian
@@ -396,7 +397,7 @@ def test_planes_that_differ_by_rounding_are_one():
         [Interface("x", 0.1 + 0.2, field="u"), Interface("x", 0.3, field="v")],
         fields=("u", "v"),
     )
-    problem.check()
+    checked(problem)
     assert problem.pieces["x"].num_pieces == 2
 
 
@@ -498,7 +499,7 @@ def posed(domain, *interfaces, residual=lambda u: u.xx, **more):
 )
 def test_mistakes_are_found_before_anything_is_compiled(problem, message):
     with pytest.raises(ValueError, match=message) as caught:
-        problem.check()
+        checked(problem)
     assert "\n" not in str(caught.value)
 
 
@@ -506,4 +507,4 @@ def test_two_fields_may_share_a_plane_and_a_field_may_have_several():
     two = {"residual": lambda u, v: (u.xx, v.xx), "fields": ("u", "v")}
     interfaces = [Interface("x", at, field=field) for at in (0.5, 0.6) for field in ("u", "v")]
     data = Data(np.zeros((1, 2)), np.zeros(1), field="u")
-    assert Problem(TIME, conditions=[data, *interfaces], **two).check() == ((2, 0),)
+    assert checked(Problem(TIME, conditions=[data, *interfaces], **two)).asked.orders == ((2, 0),)

@@ -215,7 +215,7 @@ def test_a_field_without_data_is_found_as_well() -> None:
 def blocks_of(problem: Problem, degree: int) -> tuple[Any, Any]:
     basis = make_basis(problem.domain, degree)
     inside = sample("gauss", problem.domain, 400).coordinates
-    placed = [place_inside(problem, inside, problem.check()), *place_conditions(problem, 12)]
+    placed = [place_inside(problem, inside, problem.asked.orders), *place_conditions(problem, 12)]
     return tuple(make_block(each, problem, basis, "float64") for each in placed), basis
 
 

@@ -31,7 +31,7 @@ BASIS = make_basis(PROBLEM.domain, 3)
 
 
 def blocks_with(num_points: int) -> tuple:
-    setup = Setup(PROBLEM, PROBLEM.check(), num_points, "sobol", 0, lambda told: None, 20, 1.0)
+    setup = Setup(PROBLEM, PROBLEM.asked.orders, num_points, "sobol", 0, lambda told: None, 20, 1.0)
     return tuple(make_block(each, PROBLEM, BASIS, "float64") for each in setup.placed(BASIS))
 
 
@@ -88,7 +88,7 @@ def test_training_finds_what_the_polynomial_cannot():
         domain, lambda u, x, y: u.laplacian, lambda x, y: jnp.tanh(6 * (x + 0.5 * y))
     )
     basis = make_basis(domain, 6)
-    setup = Setup(front, front.check(), 300, "sobol", 0, lambda told: None, 80, 1.0)
+    setup = Setup(front, front.asked.orders, 300, "sobol", 0, lambda told: None, 80, 1.0)
     blocks = tuple(make_block(each, front, basis, "float64") for each in setup.placed(basis))
     architecture = Architecture((10,), activation_named("tanh"), None, 0.0, None, False, "float64")
     parameters = architecture.start(2, 0, 1, key=jax.random.key(0))

@@ -52,7 +52,7 @@ def posed(precision="float64"):
     )
     basis = make_basis(STRIP, 3)
     points = STRIP.from_reference(np.random.default_rng(5).uniform(-1, 1, (NUM_POINTS, 2)))
-    placed = [place_inside(problem, points, problem.check()), *place_conditions(problem, 5)]
+    placed = [place_inside(problem, points, problem.asked.orders), *place_conditions(problem, 5)]
     rows = equation_rows(placed, problem, basis, precision)
     weights = jnp.linspace(0.5, 2.0, len(rows.weights), dtype=precision)
     parameters = random_parameters(

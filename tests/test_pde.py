@@ -15,6 +15,7 @@ from pann.basis import make_basis
 from pann.domain import Box
 from pann.pde import Data, Dirichlet, Initial, Neumann, Periodic, Problem, Robin
 from pann.pde.blocks import make_block
+from pann.pde.checks import checked
 from pann.pde.conditions import values_at
 from pann.pde.fields import Field
 from pann.pde.newton import least_squares, newton, residual_and_jacobian, start
@@ -92,7 +93,7 @@ def poisson(**changes):
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"residual": lambda u, x, z: u.xx}, "the residual asks for 'z', which is no field, axis"),
+        ({"residual": lambda u, x, z: u.xx}, "the residual asks for 'z', which is not among u, x, y; name"),
         ({"residual": lambda u: u.xx + jnp.sin(u)}, r"give it the value, for instance jnp\.sin\(u"),
         ({"residual": lambda u, x: (x * u.x).x}, "only fields have derivatives; write it out"),
         ({"residual": lambda u: u.zz}, "'z' is not an axis of one letter; the axes are x, y"),
@@ -113,11 +114,11 @@ def poisson(**changes):
 )
 def test_mistakes_are_found_before_anything_is_compiled(changes, message):
     with pytest.raises(ValueError, match=message):
-        poisson(**changes).check()
+        checked(poisson(**changes))
 
 
 def test_the_check_gives_the_derivatives_asked_for():
-    assert poisson().check() == ((2, 0), (0, 2))
+    assert checked(poisson()).asked.orders == ((2, 0), (0, 2))
 
 
 def test_given_values_that_are_not_finite_are_refused():
@@ -157,7 +158,7 @@ def system_problem():
 
 
 def blocks_of(problem, basis, points):
-    placed = [place_inside(problem, points, problem.check()), *place_conditions(problem, 5)]
+    placed = [place_inside(problem, points, problem.asked.orders), *place_conditions(problem, 5)]
     return tuple(make_block(each, problem, basis, "float64") for each in placed)
 
 

@@ -10,6 +10,7 @@ from scipy.special import eval_legendre
 
 import pann
 from pann.pde import Dirichlet, Neumann
+from pann.pde.checks import checked
 from pann.problems import PROBLEMS, darcy, equation_of, problem_named
 from pann.problems.darcy import FLUX_ACROSS, permeability
 
@@ -170,7 +171,7 @@ def test_names_and_equations_go_together(name: str) -> None:
     assert problem_named(name.replace("_", "-").upper()).name == name
     assert "=" in equation_of(name)
     assert len(equation_of(name)) < 90
-    problem_named(name).check()
+    checked(problem_named(name))
 
 
 def test_an_unknown_name_is_told_the_nearest() -> None:

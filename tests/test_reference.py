@@ -15,6 +15,7 @@ from scipy.integrate import solve_ivp
 
 import pann
 from pann.pde import Dirichlet, Initial, Periodic
+from pann.pde.checks import checked
 from pann.pde.conditions import values_at
 from pann.problems import PROBLEMS, burgers, equation_of, grey_scott, problem_named
 from pann.reference import Evolution, PeriodicGrid, Reference, etdrk4, stored_times
@@ -355,7 +356,7 @@ def test_all_are_made_at_no_cost(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_periodic_exactly_or_as_in_the_paper(name: str, order: int) -> None:
     exact, faithful = PROBLEMS[name](), PROBLEMS[name](faithful=True)  # type: ignore[call-arg]
     for problem in (exact, faithful):
-        problem.check()
+        checked(problem)
         assert problem.domain.time == "t"
         assert problem.highest_order(0, "x") == order
         initial = [c for c in problem.conditions if isinstance(c, Initial)]
@@ -375,7 +376,7 @@ def test_periodic_exactly_or_as_in_the_paper(name: str, order: int) -> None:
 
 def test_burgers_with_zeros_on_the_boundary() -> None:
     problem = burgers(dirichlet=True)
-    problem.check()
+    checked(problem)
     assert problem.domain.periodic == ()
     assert sum(isinstance(c, Dirichlet) for c in problem.conditions) == 1
     assert problem.exact is not None

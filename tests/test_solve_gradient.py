@@ -59,7 +59,7 @@ def posed():
         basis = make_basis(SQUARE, 3)
         inside = SQUARE.from_reference(RNG.uniform(-1, 1, (40, 2)))
         placed = [
-            place_inside(problem, inside, problem.check()),
+            place_inside(problem, inside, problem.asked.orders),
             *place_conditions(problem, 5),
         ]
         rows = equation_rows(placed, problem, basis, "float64")
@@ -76,7 +76,7 @@ def test_all_blocks_in_one_propagation_give_the_same_loss(posed, monkeypatch):
     pairs = pann.problems.kdv(faithful=True)
     basis = make_basis(pairs.domain, 3, axes=("x",))
     inside = pairs.domain.from_reference(RNG.uniform(-1, 1, (20, 2)))
-    placed = [place_inside(pairs, inside, pairs.check()), *place_conditions(pairs, 4)]
+    placed = [place_inside(pairs, inside, pairs.asked.orders), *place_conditions(pairs, 4)]
     own = random_parameters(4, dimension=2, widths=(5, 4), num_terms=basis.num_terms)
     for each, state in ((rows, parameters), (equation_rows(placed, pairs, basis, "float64"), own)):
         moving, fixed = eqx.partition(state, trainable(state))

@@ -10,7 +10,7 @@ from pann.fits_together import fit_together
 from pann.loading import load
 from pann.model import PANN
 from pann.network import AxisUnits, Complementary, Glorot, Periodic, RandomFourier, RePU
-from pann.pde import Data, Dirichlet, Initial, Interface, Neumann, Problem, Robin
+from pann.pde import Data, Dirichlet, Initial, Integral, Interface, Neumann, Problem, Robin
 from pann.regression import Fit, fit, relative_l2
 from pann.runs import sweep
 from pann.solution import Solution
@@ -68,6 +68,7 @@ __all__ = [
     "GaussNewton",
     "Glorot",
     "Initial",
+    "Integral",
     "Interface",
     "KeepIfBetter",
     "LeastSquares",

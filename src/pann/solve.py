@@ -31,6 +31,7 @@ from pann.network import (
 )
 from pann.network.taylor import smoothness
 from pann.pde.ansatz import check_alike
+from pann.pde.checks import checked
 from pann.pde.fields import Order
 from pann.pde.jumps import with_breaks
 from pann.pde.lift import make_ansatz
@@ -286,14 +287,14 @@ def make_plan(
         condition_weight = 1.0 if by_gradient else CONDITION_WEIGHT
     elif not condition_weight > 0:
         raise ValueError(f"condition_weight must be positive, got {condition_weight!r}")
-    orders = problem.check()
+    problem = checked(problem)
     # A constant in pieces is no help to a network, which has to tie them.
     has_pieces = basis is None and points is None and degree != 0
     if not by_gradient and has_pieces and problem.domain.time is None:
         problem = with_breaks(problem)
     setup = Setup(
         problem,
-        orders,
+        problem.asked.orders,
         points,
         sampling,
         seed,

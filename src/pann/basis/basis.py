@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 from collections.abc import Iterator, Sequence
 from typing import final
 
@@ -9,8 +10,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from pann.basis.by_axis import evaluate_by_axis, is_nearly_full
-from pann.basis.checks import check_axes, check_derivative, check_points
-from pann.basis.families import Family
+from pann.basis.checks import INTEGRAL, check_axes, check_derivative, check_points
+from pann.basis.families import Chebyshev, Family, Legendre
 from pann.basis.memory import require_memory
 from pann.basis.products import ProductTree, build_tree, multiply_out
 from pann.bounded_cache import BoundedCache
@@ -122,7 +123,8 @@ class Basis:
     ) -> Float[np.ndarray, "points terms"]:
         """Values of D^derivative phi_k(x_i), the points in the domain's own coordinates.
 
-        `derivative` has one order for each axis of the domain: (2, 0) is d^2/dx^2 in (x, y).
+        `derivative` has one order for each axis of the domain: (2, 0) is d^2/dx^2 in (x, y), and
+        (-1, 0) the integral over x.
         """
         points = check_points(self.domain, points)
         orders = check_derivative(self.domain, derivative)
@@ -200,7 +202,7 @@ class Basis:
         asked = {}
         for number, derivative in enumerate(derivatives):
             orders = check_derivative(self.domain, derivative)
-            if not any(orders[axis] for axis in unseen):
+            if not any(orders[axis] > 0 for axis in unseen):
                 asked[number] = tuple(orders[axis] for axis in seen)
         reference = self.domain.to_reference(points)[:, seen]
         out[list(asked)] = evaluate_by_axis(
@@ -212,6 +214,8 @@ class Basis:
             list(asked.values()),
             lambda axis, rows, order: self._factor(axis, reference[rows, axis], order),
         )
+        for own, derivative in zip(out, derivatives, strict=True):
+            own *= integrated_width(self.domain, derivative)
         return out
 
     @functools.cached_property
@@ -234,7 +238,7 @@ class Basis:
         domain = self.domain
         reference = domain.to_reference(points)
         order_of = dict(zip(domain.names, orders, strict=True))
-        if any(order_of[name] for name in domain.names if name not in self.axes):
+        if any(order_of[name] > 0 for name in domain.names if name not in self.axes):
             out[...] = 0.0
             return
         is_zero = np.zeros(len(self), dtype=bool)
@@ -245,11 +249,16 @@ class Basis:
             if order > 0:
                 is_zero |= self.indices[:, axis] == 0
         multiply_out(self.tree, np.concatenate(factors, axis=1), is_zero, out)
+        if INTEGRAL in orders:
+            out *= integrated_width(domain, orders)
 
     def _factor(
         self, axis: int, reference: Float[np.ndarray, " rows"], order: int
     ) -> Float[np.ndarray, "rows functions"]:
-        """A derivative of the functions of one seen axis, by the domain's coordinate."""
+        """A derivative of the functions of one seen axis, by the domain's coordinate.
+
+        For an integral their means over the axis: that of the constant is 1, as its value is.
+        """
         family, size = self.families[axis], self.num_functions[axis]
         width = float(self.domain.widths[self.domain.names.index(self.axes[axis])])
         given = family, size, order, width, self.scaling
@@ -269,9 +278,26 @@ def _factor(
     scaling: str,
     reference: Float[np.ndarray, " rows"],
 ) -> Float[np.ndarray, "rows functions"]:
-    scale = np.full(size, (2.0 / width) ** order)
+    scale = np.full(size, (2.0 / width) ** max(order, 0))
     if scaling == "orthonormal":
         scale /= family.norms(size)
-    table = family.table(reference, size, order) * scale
+    if order == INTEGRAL:
+        table = np.tile(means(family, size) * scale, (len(reference), 1))
+    else:
+        table = family.table(reference, size, order) * scale
     table.flags.writeable = False
     return table
+
+
+def means(family: Family, num_functions: int) -> Float[np.ndarray, " functions"]:
+    """The mean of each function over [-1, 1]."""
+    rule = Legendre() if isinstance(family, Chebyshev) else family
+    nodes, weights = rule.quadrature(num_functions + 1)
+    return weights @ family.table(nodes, num_functions)
+
+
+def integrated_width(domain: Box, derivative: Sequence[int] | None) -> float:
+    """The product of the widths of the axes that are integrated over."""
+    orders = check_derivative(domain, derivative)
+    widths = zip(orders, domain.widths, strict=True)
+    return math.prod((float(w) for order, w in widths if order == INTEGRAL), start=1.0)

@@ -7,6 +7,9 @@ from jaxtyping import Float, Shaped
 
 from pann.domain import Box
 
+# The order along an axis that functions are integrated over, from end to end.
+INTEGRAL = -1
+
 
 def check_axes(domain: Box, axes: Sequence[str]) -> None:
     """Refuse axes that the domain does not have, or has once but are named twice."""
@@ -40,11 +43,16 @@ def check_points(
 
 
 def check_derivative(domain: Box, derivative: Sequence[int] | None) -> tuple[int, ...]:
-    """The order of differentiation along each axis of the domain; None is all zero."""
+    """The order of differentiation along each axis of the domain; None is all zero.
+
+    The order INTEGRAL stands for the integral over the whole of an axis.
+    """
     if derivative is None:
         return (0,) * domain.dimension
     orders = tuple(derivative)
-    if len(orders) != domain.dimension or any(order < 0 or order != int(order) for order in orders):
+    if len(orders) != domain.dimension or any(
+        order < INTEGRAL or order != int(order) for order in orders
+    ):
         raise ValueError(
             f"derivative must be {domain.dimension} whole numbers from 0, one order for each of "
             f"{', '.join(domain.names)}; got {orders}"

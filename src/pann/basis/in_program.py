@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pann.basis.basis import Basis
+from pann.basis.basis import Basis, integrated_width, means
+from pann.basis.checks import INTEGRAL
 from pann.basis.families import Chebyshev, Family, Fourier, Legendre
 
 Rows = Float[Array, "_ points"]
@@ -23,14 +24,15 @@ def tabulate(
     """`basis.table` at points of the reference cube, traceable."""
     names = basis.domain.names
     orders = dict(zip(names, derivative or (0,) * len(names), strict=True))
-    if any(orders[name] for name in names if name not in basis.axes):
+    if any(orders[name] > 0 for name in names if name not in basis.axes):
         return jnp.zeros((x.shape[0], len(basis)), x.dtype)
     factors, is_zero = [], np.zeros(len(basis), bool)
     for axis, name in enumerate(basis.axes):
         factors.append(_factor(basis, axis, x[:, names.index(name)], orders[name]))
-        if orders[name]:
+        if orders[name] > 0:
             is_zero |= basis.indices[:, axis] == 0
-    return _products(basis, jnp.concatenate(factors), is_zero).T
+    products = _products(basis, jnp.concatenate(factors), is_zero).T
+    return products * integrated_width(basis.domain, derivative)
 
 
 def is_in_program(basis: Basis) -> bool:
@@ -61,9 +63,11 @@ def _factor(basis: Basis, axis: int, x: Float[Array, " points"], order: int) -> 
     """A derivative of the functions of one seen axis, by the domain's coordinate."""
     family, size = basis.families[axis], basis.num_functions[axis]
     width = basis.domain.widths[basis.domain.names.index(basis.axes[axis])]
-    scale = np.full(size, (2.0 / width) ** order)
+    scale = np.full(size, (2.0 / width) ** max(order, 0))
     if basis.scaling == "orthonormal":
         scale /= family.norms(size)
+    if order == INTEGRAL:
+        return jnp.tile(jnp.asarray(means(family, size) * scale, x.dtype)[:, None], x.shape)
     return _TABLES[type(family)](x, size, order) * jnp.asarray(scale, x.dtype)[:, None]
 
 

@@ -1,6 +1,7 @@
 """What a solution has to satisfy besides the equation: on faces and planes, at points."""
 
 import dataclasses
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ import jax
 import numpy as np
 
 from pann.domain import Box, Faces
+from pann.pde.arguments import call_by_name, check_arguments
 
 Values = Callable[..., Any] | float | int
 
@@ -119,28 +121,98 @@ class Break:
     at: float | int
 
 
-Condition = Dirichlet | Neumann | Robin | Initial | Data | Periodic | Interface | Break
+@dataclasses.dataclass(frozen=True)
+class Integral:
+    """The integral of a field over `axes`, or over all of the domain, is `value`.
+
+    Over some of the axes it is a function of the others: Integral(1.0, axes="x") in (x, t) holds at
+    all times. With this condition a pressure, or what Neumann conditions leave open, is fixed.
+    """
+
+    value: Values = 0.0
+    axes: str | tuple[str, ...] = ()
+    field: str | None = None
+    weight: float = 1.0
+
+    def over(self, domain: Box) -> tuple[str, ...]:
+        """The names of the axes that are integrated over."""
+        axes = (self.axes,) if isinstance(self.axes, str) else tuple(self.axes)
+        return axes or domain.names
 
 
-def values_at(value: Any, domain: Box, points: np.ndarray) -> np.ndarray:
+Condition = Dirichlet | Neumann | Robin | Initial | Data | Periodic | Interface | Break | Integral
+
+
+def values_at(
+    value: Any, domain: Box, points: np.ndarray, what: str = "a given value"
+) -> np.ndarray:
     """A number, or a function of the coordinates, at points; refused where it is not finite."""
-    result = values_anywhere(value, domain, points)
+    result = values_anywhere(value, domain, points, what)
     if not np.all(np.isfinite(result)):
         where = points[int(np.argmin(np.isfinite(result)))]
-        raise ValueError(f"a given value is not finite at {where}; look at that function there")
+        raise ValueError(f"{what} is not finite at {where}; look at that function there")
     return result
 
 
-def values_anywhere(value: Any, domain: Box, points: np.ndarray) -> np.ndarray:
+def values_anywhere(
+    value: Any, domain: Box, points: np.ndarray, what: str = "a given value"
+) -> np.ndarray:
     """A number, or a function of the coordinates, at points where it need not be defined.
 
     Functions see one of few numbers of points, the last one repeated: JAX compiles each of their
-    operations for each of these numbers.
+    operations for each of these numbers. `check_values` has seen that they go point by point.
     """
     if not callable(value):
         return np.broadcast_to(np.asarray(value, float), (len(points),))
     count = max(FEWEST_POINTS, 1 << (len(points) - 1).bit_length())
     padded = np.pad(points, ((0, count - len(points)), (0, 0)), mode="edge")
-    with jax.enable_x64(True):
-        value = value(**{name: padded[:, i] for i, name in enumerate(domain.names)})
-    return np.broadcast_to(np.asarray(value, float), (count,))[: len(points)]
+    return _called(value, domain, padded, what)[: len(points)]
+
+
+def values_of_data(condition: Data, domain: Box) -> np.ndarray:
+    """The values of data, which may be a function of all their points together."""
+    points, values = np.asarray(condition.points, float), condition.values
+    if callable(values):
+        values = _called(values, domain, points, "the function of Data")
+    if not np.all(np.isfinite(values)):
+        where = points[int(np.argmin(np.isfinite(values)))]
+        raise ValueError(f"a value of Data is not finite at {where}; remove it from the data")
+    return np.asarray(values, float)
+
+
+def check_values(value: Any, domain: Box, points: np.ndarray, what: str) -> None:
+    """Refuse what is no number, and functions that are none of the coordinates of each point.
+
+    `points` are as many as functions see at least, so that nothing is compiled for this alone.
+    """
+    if not callable(value):
+        if not isinstance(value, numbers.Real) and np.shape(value) != ():
+            raise ValueError(
+                f"{what} is an array of shape {np.shape(value)}; give a number or a function of "
+                "the coordinates, or Data(points, values) for values at points"
+            )
+        if isinstance(value, str) or not np.isfinite(np.asarray(value, float)):
+            raise ValueError(f"{what} is {value!r}; give a finite number or a function")
+        return
+    check_arguments(value, dict.fromkeys(domain.names), what)
+    others = np.random.default_rng(1).permutation(len(points))
+    others[: len(points) // 2] = others[0]
+    first, second = (_called(value, domain, at, what) for at in (points, points[others]))
+    if not np.allclose(first[others], second, rtol=1e-9, atol=0.0, equal_nan=True):
+        raise ValueError(
+            f"{what} at a point depends on the other points, or on chance (a mean, a maximum, "
+            "random numbers?); make it a function of the coordinates of each point alone"
+        )
+
+
+def _called(value: Any, domain: Box, points: np.ndarray, what: str) -> np.ndarray:
+    given = {name: points[:, i].copy() for i, name in enumerate(domain.names)}
+    try:
+        with jax.enable_x64(True):
+            result = np.asarray(call_by_name(value, given), float)
+        return np.broadcast_to(result, (len(points),))
+    except Exception as error:
+        raise ValueError(
+            f"{what} could not be computed at {len(points)} points: {type(error).__name__}: "
+            f"{error}; it takes arrays of coordinates and returns one number per point"
+        ) from error

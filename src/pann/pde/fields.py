@@ -1,21 +1,64 @@
 """u, u.x, u.xx in a residual: an unknown with derivatives named by axes.
 
-A field takes part in arithmetic as its value. Which derivatives a residual asks for is found by
-running it once on fields that take notes.
+A field takes part in arithmetic, and in functions of NumPy, as its value. Which derivatives a
+residual asks for is found by running it once on fields that take notes.
 """
 
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from pann.basis.checks import INTEGRAL
 from pann.domain import Box
 from pann.network.jets import Laplacian
 
 Order = tuple[int, ...]
 
 
-class Field:
+class _InNumPy(NDArrayOperatorsMixin):
+    """Operators and functions of NumPy, carried out by JAX's function of the same name."""
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **options: Any) -> Any:
+        if method != "__call__" or "out" in options:
+            return NotImplemented
+        return self._by_jax(ufunc.__name__, args, options)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
+        return self._by_jax(function.__name__, args, options)
+
+    def _by_jax(self, name: str, args: Any, options: Any) -> Any:
+        function = getattr(jnp, name, None) or getattr(jax.scipy.special, name, None)
+        if function is None:
+            return NotImplemented
+        plain = lambda tree: jax.tree.map(plain_array, tree, is_leaf=_is_ours)
+        result = function(*plain(args), **plain(options))
+        return Numbers(result) if _is_wrapped((args, options)) else result
+
+
+class Numbers(_InNumPy):
+    """An array of JAX that functions of NumPy take as well."""
+
+    def __init__(self, array: Array):
+        self.array = array
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.array, name)
+
+    def __getitem__(self, index: Any) -> "Numbers":
+        return Numbers(self.array[index])
+
+    def __repr__(self) -> str:
+        return f"Numbers({self.array})"
+
+
+class Field(_InNumPy):
     """An unknown at some points: `u.value`, `u.x`, `u.xxt`, `u.d(x=2, t=1)`, `u.laplacian`.
 
     The Laplacian is the sum of second derivatives unless there is a function for it.
@@ -25,25 +68,25 @@ class Field:
         self,
         name: str,
         domain: Box,
-        get: Callable[[Order], Array],
-        laplacian: Callable[[], Array] | None = None,
+        get: Callable[[Order], Any],
+        laplacian: Callable[[], Any] | None = None,
     ):
         self._name, self._domain, self._get = name, domain, get
         self._laplacian = laplacian
 
     @property
-    def value(self) -> Array:
+    def value(self) -> Any:
         """The plain array, for functions such as `jnp.sin(u.value)`."""
         return self._get((0,) * self._domain.dimension)
 
     @property
-    def laplacian(self) -> Array:
+    def laplacian(self) -> Any:
         """The sum of the second derivatives along all axes but time."""
         if self._laplacian is not None:
             return self._laplacian()
         return laplacian_in_space(self._domain).total(self._get)
 
-    def d(self, **orders: int) -> Array:
+    def d(self, **orders: int) -> Any:
         """Any derivative by the names of the axes: `u.d(x1=2, t=1)`."""
         names = self._domain.names
         for axis, order in orders.items():
@@ -58,7 +101,22 @@ class Field:
                 )
         return self._get(tuple(orders.get(name, 0) for name in names))
 
-    def __getattr__(self, letters: str) -> Array:
+    def integral(self, *axes: str) -> Any:
+        """The integral over some axes, `u.integral("x")`, or over all of the domain without any.
+
+        It is a function of the other axes, the same number at all points of the axes named.
+        """
+        names = self._domain.names
+        for axis in axes:
+            if axis not in names:
+                raise AttributeError(
+                    f"{self._name}.integral({axis!r}): there is no such axis; the axes are "
+                    f"{', '.join(names)}"
+                )
+        over = axes or names
+        return self._get(tuple(INTEGRAL if name in over else 0 for name in names))
+
+    def __getattr__(self, letters: str) -> Any:
         if letters.startswith("__"):
             raise AttributeError(letters)
         names = self._domain.names
@@ -71,43 +129,27 @@ class Field:
             )
         return self._get(tuple(letters.count(name) if len(name) == 1 else 0 for name in names))
 
-    # ---- Arithmetic, as the value ----
-
-    def __add__(self, other: Any) -> Array:
-        return self.value + _value(other)
-
-    def __sub__(self, other: Any) -> Array:
-        return self.value - _value(other)
-
-    def __mul__(self, other: Any) -> Array:
-        return self.value * _value(other)
-
-    def __truediv__(self, other: Any) -> Array:
-        return self.value / _value(other)
-
-    def __pow__(self, other: Any) -> Array:
-        return self.value ** _value(other)
-
-    def __radd__(self, other: Any) -> Array:
-        return _value(other) + self.value
-
-    def __rsub__(self, other: Any) -> Array:
-        return _value(other) - self.value
-
-    def __rmul__(self, other: Any) -> Array:
-        return _value(other) * self.value
-
-    def __rtruediv__(self, other: Any) -> Array:
-        return _value(other) / self.value
-
-    def __rpow__(self, other: Any) -> Array:
-        return _value(other) ** self.value
-
-    def __neg__(self) -> Array:
-        return -self.value
-
     def __repr__(self) -> str:
         return f"Field({self._name})"
+
+
+def plain_array(value: Any) -> Any:
+    """A field's value, or wrapped numbers, as an array of JAX; anything else as it is."""
+    if isinstance(value, Field):
+        value = value.value
+    return value.array if isinstance(value, Numbers) else value
+
+
+def _is_ours(value: Any) -> bool:
+    return isinstance(value, _InNumPy)
+
+
+def _is_wrapped(tree: Any) -> bool:
+    """Whether any of the numbers are wrapped: then the result is, too."""
+    return any(
+        isinstance(leaf.value if isinstance(leaf, Field) else leaf, Numbers)
+        for leaf in jax.tree.leaves(tree, is_leaf=_is_ours)
+    )
 
 
 def laplacian_in_space(domain: Box) -> Laplacian:
@@ -115,5 +157,6 @@ def laplacian_in_space(domain: Box) -> Laplacian:
     return Laplacian(tuple(float(name != domain.time) for name in domain.names))
 
 
-def _value(other: Any) -> Any:
-    return other.value if isinstance(other, Field) else other
+def is_integral(order: Order) -> bool:
+    """Whether u is integrated along an axis."""
+    return INTEGRAL in order

@@ -8,20 +8,27 @@ import jax
 import jax.numpy as jnp
 
 from pann.domain import Box
-from pann.pde.fields import Field, Order
+from pann.pde.arguments import call_by_name
+from pann.pde.fields import Field, Numbers, Order, is_integral, plain_array
 
 
 def known_fields(
     domain: Box, exact: Callable[..., Any], fields: tuple[str, ...], coordinates: Mapping[str, Any]
 ) -> tuple[Field, ...]:
-    """A solution in jnp at some points; for several fields it returns a tuple."""
-    points = jnp.stack([jnp.asarray(coordinates[name]) for name in domain.names], axis=1)
+    """A known solution at some points; for several fields it returns a tuple."""
+    arrays = [jnp.asarray(plain_array(coordinates[name])) for name in domain.names]
+    points = jnp.stack(arrays, axis=1)
 
     def at(number: int, point: jax.Array) -> jax.Array:
-        values = exact(**{name: point[i] for i, name in enumerate(domain.names)})
-        return jnp.asarray(in_parts(values)[number], point.dtype)
+        values = _at_symbols(exact, dict(zip(domain.names, point, strict=True)))
+        return jnp.asarray(plain_array(in_parts(values)[number]), point.dtype)
 
     def get(number: int, order: Order) -> jax.Array:
+        if is_integral(order):
+            raise ValueError(
+                "integrals of a known solution are not computed: leave u.integral out of the "
+                "operator of Problem.manufactured, or write the residual with its number"
+            )
         function: Callable[[jax.Array], jax.Array] = functools.partial(at, number)
         for axis, times in enumerate(order):
             for _ in range(times):
@@ -39,14 +46,22 @@ def known_values(
     """One field of a solution, or its derivative by time, as a function of the coordinates."""
     number = fields.index(field)
     if order == 0:
-        return lambda **coordinates: in_parts(exact(**coordinates))[number]
+        return lambda **coordinates: in_parts(call_by_name(exact, coordinates))[number]
     orders = {str(domain.time): order}
     return lambda **given: known_fields(domain, exact, fields, given)[number].d(**orders)
 
 
 def in_parts(result: Any) -> tuple[Any, ...]:
     """What one field or several return, always as a tuple."""
-    return result if isinstance(result, tuple) else (result,)
+    return tuple(result) if isinstance(result, tuple | list) else (result,)
+
+
+def _at_symbols(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+    """A function of JAX or of NumPy, of symbols."""
+    try:
+        return call_by_name(function, given)
+    except jax.errors.TracerArrayConversionError:
+        return call_by_name(function, {name: Numbers(value) for name, value in given.items()})
 
 
 def _differentiated(

@@ -20,7 +20,7 @@ from pann.domain import Box, Faces
 from pann.pde.ansatz import Ansatz, Powers
 from pann.pde.conditions import Values, values_anywhere
 from pann.pde.placing import evaluate
-from pann.pde.problem import Problem, Trace
+from pann.pde.problem import HardTrace, Problem
 
 DEGREES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 MAX_NODES = 150_000  # of the grid on which the Boolean sum is evaluated
@@ -65,7 +65,7 @@ def make_ansatz(problem: Problem) -> Ansatz | None:
     )
 
 
-def _powers(domain: Box, traces: dict[Trace, Values]) -> tuple[Powers, ...]:
+def _powers(domain: Box, traces: dict[HardTrace, Values]) -> tuple[Powers, ...]:
     """How often the bump has to vanish at both ends of every axis."""
     count = lambda axis, side: sum((axis, side, order) in traces for order in (0, 1))
     return tuple((count(axis, "lower"), count(axis, "upper")) for axis in domain.names)
@@ -77,7 +77,7 @@ class _HardFaces:
 
     problem: Problem
     field: str
-    traces: dict[Trace, Values]
+    traces: dict[HardTrace, Values]
 
     def series(self) -> dict[Index, float]:
         """The coefficients of the lift, of the lowest degree that meets all traces."""
@@ -105,21 +105,21 @@ class _HardFaces:
     def _domain(self) -> Box:
         return self.problem.domain
 
-    def _named(self, trace: Trace) -> str:
+    def _named(self, trace: HardTrace) -> str:
         return str(Faces(self._domain, (trace[:2],)))
 
-    def _axis(self, trace: Trace) -> int:
+    def _axis(self, trace: HardTrace) -> int:
         return self._domain.names.index(trace[0])
 
-    def _end(self, trace: Trace) -> float:
+    def _end(self, trace: HardTrace) -> float:
         return Faces(self._domain, (trace[:2],)).end(*trace[:2])
 
     def _values(
-        self, trace: Trace, points: Float[np.ndarray, "points d"]
+        self, trace: HardTrace, points: Float[np.ndarray, "points d"]
     ) -> Float[np.ndarray, " points"]:
         return evaluate(self.traces[trace], self.problem, points)
 
-    def _points(self, *traces: Trace) -> Float[np.ndarray, "points d"]:
+    def _points(self, *traces: HardTrace) -> Float[np.ndarray, "points d"]:
         """Random points and corners where all these faces meet."""
         dimension = self._domain.dimension
         inside = np.random.default_rng(0).uniform(-1, 1, (NUM_CHECKED, dimension))
@@ -129,7 +129,7 @@ class _HardFaces:
             points[:, self._axis(trace)] = self._end(trace)
         return points
 
-    def _unit(self, trace: Trace) -> float:
+    def _unit(self, trace: HardTrace) -> float:
         """What a derivative is counted in: values over the width of its axis."""
         return float(self._domain.widths[self._axis(trace)]) ** -trace[2]
 
@@ -146,7 +146,7 @@ class _HardFaces:
             sizes.append(float(np.max(np.abs(both))) / self._unit(trace))
         return max(sizes) or 1.0
 
-    def _miss(self, trace: Trace, basis: Basis, coefficients: np.ndarray) -> float:
+    def _miss(self, trace: HardTrace, basis: Basis, coefficients: np.ndarray) -> float:
         """The largest error of a lift on a face, in tolerances."""
         points = self._points(trace)
         error = self._trace_of(trace, basis, coefficients, points) - self._values(trace, points)
@@ -154,7 +154,7 @@ class _HardFaces:
         return float(np.max(np.abs(error))) / allowed
 
     def _trace_of(
-        self, trace: Trace, basis: Basis, coefficients: np.ndarray, points: np.ndarray
+        self, trace: HardTrace, basis: Basis, coefficients: np.ndarray, points: np.ndarray
     ) -> Float[np.ndarray, " points"]:
         order = [trace[2] if name == trace[0] else 0 for name in self._domain.names]
         return basis.evaluate(points, coefficients, order)
@@ -182,7 +182,7 @@ class _HardFaces:
         for (axis, side, _), value in self.traces.items():
             _HardFaces(self.problem, self.field, {(axis, side, 0): value}).series()
 
-    def _refuse_velocity(self, trace: Trace, basis: Basis, coefficients: np.ndarray) -> None:
+    def _refuse_velocity(self, trace: HardTrace, basis: Basis, coefficients: np.ndarray) -> None:
         points = self._points(trace)
         given = self._values(trace, points)
         found = self._trace_of(trace, basis, coefficients, points)
@@ -225,7 +225,7 @@ class _HardFaces:
 
     def _boolean_sum(self, nodes: list[np.ndarray]) -> np.ndarray:
         """sum over sets S of hard axes of (-1)^(|S|+1) prod_(i in S) L_i, on a tensor grid."""
-        along: dict[str, list[Trace]] = {}
+        along: dict[str, list[HardTrace]] = {}
         # Velocities are known at the start alone: of several faces that meet, it comes first.
         for trace in sorted(self.traces, key=lambda trace: trace[0] != self._domain.time):
             along.setdefault(trace[0], []).append(trace)
@@ -236,7 +236,7 @@ class _HardFaces:
                     total += (-1) ** (count + 1) * self._interpolated(met, nodes)
         return total
 
-    def _interpolated(self, met: tuple[Trace, ...], nodes: list[np.ndarray]) -> np.ndarray:
+    def _interpolated(self, met: tuple[HardTrace, ...], nodes: list[np.ndarray]) -> np.ndarray:
         """The values where these faces meet, times the weights that carry them to the grid."""
         dimension = self._domain.dimension
         ends = {self._axis(trace): trace for trace in met}
@@ -251,7 +251,9 @@ class _HardFaces:
             product = product * self._weight(trace, nodes[axis]).reshape(shape)
         return product
 
-    def _weight(self, trace: Trace, s: Float[np.ndarray, " nodes"]) -> Float[np.ndarray, " nodes"]:
+    def _weight(
+        self, trace: HardTrace, s: Float[np.ndarray, " nodes"]
+    ) -> Float[np.ndarray, " nodes"]:
         """How the interpolation along an axis weighs one of its traces."""
         axis, side, order = trace
         if order == 1:

@@ -12,16 +12,17 @@ from pann.pde.problem import Problem
 class Equation:
     """The residuals of a problem, with the Laplacian as a channel of its own where it has one.
 
-    Problems with the same residual and other conditions have the same equation.
+    Equal equations compute the same: programs are shared between them, whatever else their problems
+    have, and between no others.
     """
 
     problem: Problem
     laplacian: Laplacian | None = None
 
     def _content(self) -> tuple[object, ...]:
-        # Callable objects of a user's need not be hashable.
-        residual = id(self.problem.residual)
-        return self.problem.domain, residual, self.problem.fields, self.laplacian
+        problem = self.problem
+        names = (problem.fields, tuple(problem.parameters))
+        return problem.asked.fingerprint, problem.domain, names, self.laplacian
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Equation) and self._content() == other._content()

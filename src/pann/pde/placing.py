@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from pann.basis import Basis, Fourier, Legendre, PiecewiseLegendre
+from pann.basis.checks import INTEGRAL
 from pann.domain import SIDES, Box, Faces
 from pann.pde.blocks import Operator, Placed
 from pann.pde.conditions import (
@@ -19,11 +18,13 @@ from pann.pde.conditions import (
     Data,
     Dirichlet,
     Initial,
+    Integral,
     Interface,
     Neumann,
     Periodic,
     Robin,
     values_at,
+    values_of_data,
 )
 from pann.pde.fields import Order
 from pann.pde.operators import Channels, Equation, NormalDerivative
@@ -91,8 +92,9 @@ def place_inside(problem: Problem, points: np.ndarray, orders: tuple[Order, ...]
     for axis, places in planes(problem.domain, problem.conditions).items():
         for at in places:
             points = moved_off(problem.domain, points, axis, at)
+    problem = problem.traced()
     operator = Equation(problem)
-    target = np.zeros((len(points), _num_residuals(problem)))
+    target = np.zeros((len(points), problem.asked.num_residuals))
     return Placed("residual", points, target, 1.0, orders, operator)
 
 
@@ -115,11 +117,13 @@ def place_conditions(
         zero = (0,) * problem.domain.dimension
         if isinstance(condition, Data):
             points = np.asarray(condition.points, float)
-            values = evaluate(condition.values, problem, points)
+            values = values_of_data(condition, problem.domain)
             operator = Channels(field, (zero,))
             placed.append(Placed(name, points, values, condition.weight, (zero,), operator))
         elif isinstance(condition, Periodic):
             placed.append(_periodic(problem, condition, field, name, points_per_axis))
+        elif isinstance(condition, Integral):
+            placed.append(_integral(problem, condition, field, name, points_per_axis))
         elif isinstance(condition, Interface):
             placed += _interface(problem, condition, field, name, points_per_axis)
         elif isinstance(condition, Initial):
@@ -174,6 +178,21 @@ def _periodic(
     target = np.zeros((len(lower), len(orders)))
     operator = Channels(field, orders)
     return Placed(name, upper, target, condition.weight, orders, operator, minus=lower)
+
+
+def _integral(
+    problem: Problem, condition: Integral, field: int, name: str, points_per_axis: int
+) -> Placed:
+    """The integral at points of the axes that are not integrated over, a single one for all."""
+    domain, over = problem.domain, condition.over(problem.domain)
+    nodes = [
+        np.zeros(1) if axis in over else gauss_nodes(problem.pieces, axis, points_per_axis)
+        for axis in domain.names
+    ]
+    points = domain.from_reference(tensor_grid(*nodes))
+    order = tuple(INTEGRAL if axis in over else 0 for axis in domain.names)
+    values = evaluate(condition.value, problem, points)
+    return Placed(name, points, values, condition.weight, (order,), Channels(field, (order,)))
 
 
 def _interface(
@@ -313,14 +332,3 @@ def evaluate(value: Any, problem: Problem, points: np.ndarray) -> np.ndarray:
 
 def _unit(problem: Problem, axis: str, order: int) -> Order:
     return tuple(order if name == axis else 0 for name in problem.domain.names)
-
-
-@functools.lru_cache(maxsize=16)
-def _num_residuals(problem: Problem) -> int:
-    """How many equations there are, from a run on ones, with values of none."""
-    points = problem.domain.from_reference(np.zeros((2, problem.domain.dimension)) + 0.123)
-    # Only traced: run on numbers, every operation of the residual would be compiled by itself.
-    parts = jax.eval_shape(
-        lambda: problem.evaluate(lambda field, order: jnp.ones(2), points, problem.parameters)
-    )
-    return len(parts)

@@ -7,7 +7,6 @@ each of its frames.
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -15,7 +14,6 @@ from pann.domain import Box
 from pann.model import PANN
 from pann.pde.ansatz import Ansatz
 from pann.pde.evaluation import evaluate_parts
-from pann.pde.placing import evaluate
 from pann.pde.problem import Problem
 
 SOLUTION, POLYNOMIAL, NETWORK = "solution", "polynomial half", "network half"
@@ -118,8 +116,4 @@ def _exact(solution: Drawable, points: Float[np.ndarray, "points d"]) -> list[np
     problem = solution.problem
     if problem is None or problem.exact is None:
         return None
-    # One call gives all fields: a reference solution takes its time.
-    with jax.enable_x64(True):
-        known = problem.exact(**dict(zip(problem.domain.names, points.T, strict=True)))
-    parts = known if isinstance(known, tuple) else (known,)
-    return [evaluate(part, problem, points) for part in parts]
+    return list(problem.exact_at(points))

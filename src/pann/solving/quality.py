@@ -17,7 +17,6 @@ from pann.pde.blocks import Block, Placed, make_block
 from pann.pde.evaluation import evaluate_solution
 from pann.pde.levenberg import backgrounds
 from pann.pde.newton import Unknowns, channels_of
-from pann.pde.placing import evaluate
 from pann.pde.planes import piece_numbers
 from pann.pde.problem import Problem
 from pann.points import uniform
@@ -165,7 +164,7 @@ def relative_errors(
     if problem.exact is None:
         return None, {}
     points = uniform(problem.domain, NUM_TEST, seed=1).coordinates
-    found, true = evaluate_solution(model, ansatz, points), _true(problem, points)
+    found, true = evaluate_solution(model, ansatz, points), problem.exact_at(points).T
     return relative_l2(found, true), {
         name: relative_l2(found[:, number], true[:, number])
         for number, name in enumerate(problem.fields)
@@ -175,15 +174,6 @@ def relative_errors(
 def relative_error(problem: Problem, model: PANN, ansatz: Ansatz | None = None) -> float | None:
     """The relative l2 error of all fields at 100,000 random points, if the solution is known."""
     return relative_errors(problem, model, ansatz)[0]
-
-
-def _true(
-    problem: Problem, points: Float[np.ndarray, "points d"]
-) -> Float[np.ndarray, "points fields"]:
-    assert problem.exact is not None
-    exact = problem.exact(**{name: points[:, i] for i, name in enumerate(problem.domain.names)})
-    parts = exact if isinstance(exact, tuple) else (exact,)
-    return np.stack([evaluate(np.asarray(part), problem, points) for part in parts], axis=1)
 
 
 def error_under_way(problem: Problem, basis: Basis, ansatz: Ansatz | None, precision: str) -> Watch:
@@ -200,7 +190,7 @@ def error_under_way(problem: Problem, basis: Basis, ansatz: Ansatz | None, preci
         basis.table(points),
         lift,
         bump,
-        _true(problem, points),
+        problem.exact_at(points).T,
     )
     watched = tuple(jnp.asarray(array, precision) for array in arrays)
     return lambda trials: {"error": _errors(trials, *watched)}

@@ -19,7 +19,7 @@ from jaxtyping import Float
 
 from pann.architecture import Architecture
 from pann.basis import Basis, make_basis
-from pann.pde.conditions import Condition, Data, Dirichlet, Initial
+from pann.pde.conditions import Condition, Data, Dirichlet, Initial, values_of_data
 from pann.pde.evaluation import evaluate_solution
 from pann.pde.placing import OnFaces, evaluate, face_points
 from pann.pde.problem import Problem
@@ -154,7 +154,8 @@ def _given(problem: Problem) -> Iterator[tuple[Condition, np.ndarray, Any]]:
     """Conditions that give the values of a field, points and the values."""
     for condition in problem.conditions:
         if isinstance(condition, Data):
-            yield condition, np.asarray(condition.points, float), condition.values
+            points = np.asarray(condition.points, float)
+            yield condition, points, values_of_data(condition, problem.domain)
         elif isinstance(condition, Dirichlet):
             yield condition, face_points(condition.faces, 1, on_faces=FRESH)[0], condition.value
         elif isinstance(condition, Initial) and condition.order == 0:

@@ -17,6 +17,7 @@ import jax
 
 from pann.basis import make_basis
 from pann.model import PANN
+from pann.pde.checks import checked
 from pann.pde.conditions import Dirichlet
 from pann.pde.placing import OnFaces, place_conditions, place_inside
 from pann.pde.problem import Problem
@@ -71,7 +72,8 @@ def solve_in_windows(
     begin = time.perf_counter()
     if out is None and resume:
         raise ValueError("resume=True goes on with the work in a folder; name it by out")
-    setup = Setup(problem, problem.check(), None, None, seed, report)
+    problem = checked(problem)
+    setup = Setup(problem, problem.asked.orders, None, None, seed, report)
     options: dict[str, Any] = {
         "windows": windows,
         "modes": modes,
@@ -207,7 +209,7 @@ def suits_windows(problem: Problem) -> bool:
     They start exactly from the initial state and meet constants on the boundary exactly; other
     values there they meet to the tolerance, which is not what hard ones ask for.
     """
-    problem.check()
+    problem = checked(problem)
     hard_values = [
         condition.value
         for condition in problem.conditions
@@ -263,7 +265,7 @@ def _stop(marched: Marched, tolerance: float) -> str:
 def _residual(problem: Problem, model: PANN, seed: int) -> float:
     """The largest relative residual, of the equation and of the conditions, at points not used."""
     points = uniform(model.domain, NUM_FRESH, seed=seed + 7).coordinates
-    inside = place_inside(problem, points, problem.check())
+    inside = place_inside(problem, points, problem.asked.orders)
     on_faces = OnFaces("uniform", POINTS_ON_FACES, seed)
     placed = [inside]
     # Conditions lie on the faces of the whole domain, to whose end the windows may not have come.

@@ -6,6 +6,7 @@ from pann.pde.conditions import (
     Data,
     Dirichlet,
     Initial,
+    Integral,
     Interface,
     Neumann,
     Robin,
@@ -25,6 +26,8 @@ def reason_against(problem: Problem) -> str | None:
         return f"windows go forward in time, but '{domain.time}' is periodic"
     if problem.parameters:
         return f"windows solve for the fields alone, not for {', '.join(problem.parameters)}"
+    if problem.asked.has_integrals:
+        return "windows solve equations without integrals"
     for condition in problem.conditions:
         if sentence := _against(problem, condition):
             return sentence
@@ -36,7 +39,7 @@ def reason_against(problem: Problem) -> str | None:
 
 
 def _against(problem: Problem, condition: Condition) -> str | None:
-    if isinstance(condition, Break | Data | Interface):
+    if isinstance(condition, Break | Data | Integral | Interface):
         return f"windows do not take the condition {type(condition).__name__}"
     if isinstance(condition, Dirichlet | Neumann | Robin):
         if any(axis == problem.domain.time for axis, _ in condition.faces.sides):

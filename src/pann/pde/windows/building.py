@@ -1,20 +1,17 @@
 """From a problem and axes to the equations of a window: tables, and values of the conditions."""
 
 import dataclasses
-import functools
 from collections.abc import Iterable
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from pann.domain import Box
 from pann.pde.conditions import Dirichlet, Initial, Neumann, Periodic, Robin, Values, values_at
-from pann.pde.fields import Order
 from pann.pde.problem import Problem
 from pann.pde.windows.space_axis import SpaceAxis
-from pann.pde.windows.system import Channel, Grid, Rows, RowValues, System, Window
+from pann.pde.windows.system import Grid, Rows, RowValues, System, Window
 from pann.pde.windows.time_axis import decouple, node_tables, radau_nodes, time_table
 
 # Only moves an array of NumPy: jnp.asarray would compile a program for each shape.
@@ -62,33 +59,17 @@ def is_joined(problem: Problem, axis: str, field: str) -> bool:
     return joined or axis in problem.domain.periodic
 
 
-@functools.lru_cache(maxsize=16)
-def channels_of(problem: Problem) -> tuple[Channel, ...]:
-    """The derivatives of each field that the residual asks for."""
-    asked: dict[Channel, None] = {}
-
-    def get(field: int, order: Order) -> jnp.ndarray:
-        asked[field, order] = None
-        return jnp.ones(1)
-
-    inside = problem.domain.from_reference(np.full((1, problem.domain.dimension), 0.123))
-    # Only traced: run on numbers, every operation of the residual would be compiled by itself.
-    jax.eval_shape(lambda: problem.evaluate(get, jnp.asarray(inside), problem.parameters))
-    return tuple(asked)
-
-
 def highest_order(problem: Problem, axis: str, field: str | None = None) -> int:
     """How often the residual differentiates a field, or any of them, along an axis."""
-    number = problem.domain.names.index(axis)
-    wanted = range(len(problem.fields)) if field is None else (problem.fields.index(field),)
-    return max((order[number] for each, order in channels_of(problem) if each in wanted), default=0)
+    number = None if field is None else problem.fields.index(field)
+    return problem.asked.highest(problem.domain.names.index(axis), number)
 
 
 def make_system(
     problem: Problem, axes: tuple[SpaceAxis, ...], time_order: int, count: int, seed: int
 ) -> System:
     """Tables for windows with `count` nodes in time."""
-    channels = channels_of(problem)
+    channels = problem.asked.channels
     highest = [highest_order(problem, axis.name) for axis in axes]
     rng = np.random.default_rng(seed + 7)
 

@@ -1,0 +1,299 @@
+"""What stands in the way of solving a problem: each mistake is one sentence with its cure."""
+
+import functools
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pann.domain import Faces
+from pann.pde.arguments import check_arguments
+from pann.pde.conditions import (
+    FEWEST_POINTS,
+    Break,
+    Condition,
+    Data,
+    Dirichlet,
+    Initial,
+    Integral,
+    Interface,
+    Neumann,
+    Periodic,
+    Robin,
+    check_values,
+)
+from pann.pde.planes import check_interface, check_plane
+from pann.pde.problem import Problem
+from pann.pde.trace import NUM_POINTS
+
+KINDS = (Dirichlet, Neumann, Robin, Initial, Data, Periodic, Interface, Break, Integral)
+
+
+def checked(problem: Problem) -> Problem:
+    """The problem with its trace; mistakes are found before anything is compiled."""
+    _check_names(problem)
+    try:
+        problem = problem.traced(again=True)
+    except Exception as error:
+        raise _explained(problem, error) from error
+    _check(problem)
+    return problem
+
+
+# What is found of a problem and its trace does not change.
+@functools.lru_cache(maxsize=32)
+def _check(problem: Problem) -> None:
+    conditions = problem.conditions
+    for number, condition in enumerate(conditions):
+        _check_condition(problem, condition)
+        if isinstance(condition, Interface):
+            which, before = problem.field_number(condition), conditions[:number]
+            same = [other for other in before if problem.field_number(other) == which]
+            check_interface(problem.domain, condition, same)
+        _check_functions(problem, condition)
+    for field in problem.fields:
+        _check_hard(problem, field)
+    if not conditions:
+        raise ValueError(
+            f"{problem.name} has no conditions: infinitely many solutions; add for instance "
+            "conditions=[pann.Dirichlet(domain.boundary, 0.0)]"
+        )
+    _check_order_at_interfaces(problem)
+    _check_residual(problem)
+
+
+def _check_names(problem: Problem) -> None:
+    if not isinstance(problem.conditions, Sequence):
+        raise TypeError(
+            f"conditions must be a list of conditions, got {type(problem.conditions).__name__}; "
+            "write conditions=[...]"
+        )
+    clash = set(problem.fields) & set(problem.domain.names)
+    if clash:
+        raise ValueError(f"'{clash.pop()}' is both a field and an axis; rename one of them")
+    known = dict.fromkeys([*problem.fields, *problem.domain.names, *problem.parameters])
+    check_arguments(problem.residual, known, "the residual")
+
+
+# ---- Conditions ----
+
+
+def _check_condition(problem: Problem, condition: Condition) -> None:
+    domain = problem.domain
+    if not isinstance(condition, KINDS):
+        raise TypeError(
+            f"conditions are Dirichlet, Neumann, Initial, ..., got {type(condition).__name__}; "
+            "write conditions=[pann.Dirichlet(domain.boundary, 0.0)]"
+        )
+    if isinstance(condition, Break):
+        check_plane(domain, condition)
+        return
+    what = type(condition).__name__
+    field = condition.field
+    if field is None and len(problem.fields) > 1:
+        raise ValueError(f"{what} needs field=..., one of {', '.join(problem.fields)}")
+    if field is not None and field not in problem.fields:
+        raise ValueError(f"{what} names field '{field}'; there are {', '.join(problem.fields)}")
+    if isinstance(condition, Dirichlet | Neumann | Robin):
+        if not isinstance(condition.faces, Faces):
+            raise TypeError(
+                f"{what} needs faces of the domain, got {condition.faces!r}; write "
+                "domain.boundary for all of them, or domain.face('"
+                f"{domain.names[0]}', 'lower') for one"
+            )
+        if condition.faces.domain != domain:
+            raise ValueError(f"{what} is on faces of another box, {condition.faces.domain}")
+        if not len(condition.faces):
+            raise ValueError(f"{what} is on no face: all axes are periodic or time")
+    if isinstance(condition, Initial):
+        if domain.time is None:
+            raise ValueError("Initial needs a time axis: Box(x=..., t=..., time='t')")
+        if not isinstance(condition.order, int) or condition.order < 0:
+            raise ValueError(
+                f"the order of Initial is that of a derivative by time, 0, 1, ..., got "
+                f"{condition.order!r}"
+            )
+    if isinstance(condition, Periodic) and condition.axis not in domain.names:
+        raise ValueError(f"Periodic names axis '{condition.axis}', which is not in the domain")
+    if isinstance(condition, Integral):
+        unknown = set(condition.over(domain)) - set(domain.names)
+        if unknown:
+            raise ValueError(
+                f"Integral is over '{unknown.pop()}', which is no axis; there are "
+                f"{', '.join(domain.names)}"
+            )
+    if isinstance(condition, Data):
+        _check_data(problem, condition)
+
+
+def _check_data(problem: Problem, condition: Data) -> None:
+    domain, points = problem.domain, np.asarray(condition.points)
+    if points.ndim != 2 or points.shape[1] != domain.dimension or not len(points):
+        raise ValueError(f"Data needs points of shape (N, {domain.dimension}), got {points.shape}")
+    if not callable(condition.values):
+        values = np.asarray(condition.values)
+        if values.shape != points.shape[:1] or not np.all(np.isfinite(values)):
+            raise ValueError(f"Data needs {len(points)} finite values, got shape {values.shape}")
+    if not np.all(np.isfinite(points)) or not domain.contains(points):
+        raise ValueError("some points of Data lie outside the domain")
+
+
+def _check_functions(problem: Problem, condition: Condition) -> None:
+    """Functions of a condition name axes, and go point by point."""
+    domain = problem.domain
+    names = ("value", "coefficient", "alpha", "beta", "jump", "flux_jump")
+    given = {name: getattr(condition, name) for name in names if hasattr(condition, name)}
+    if isinstance(condition, Break | Data | Periodic) or not given:
+        return
+    rng = np.random.default_rng(0)
+    points = domain.from_reference(rng.uniform(-1, 1, (FEWEST_POINTS, domain.dimension)))
+    if isinstance(condition, Dirichlet | Neumann | Robin | Initial):
+        faces = domain.initial if isinstance(condition, Initial) else condition.faces
+        axis, side = faces.sides[0]
+        points[:, domain.names.index(axis)] = faces.end(axis, side)
+    if isinstance(condition, Interface):
+        points[:, domain.names.index(condition.axis)] = condition.at
+    for name, value in given.items():
+        check_values(value, domain, points, f"{name} of {type(condition).__name__}")
+
+
+def _check_hard(problem: Problem, field: str) -> None:
+    traces, time = problem.hard_traces(field), problem.domain.time
+    for axis, _, order in traces:
+        if axis in problem.domain.periodic:
+            raise ValueError(
+                f"'{field}' has a hard condition on a face of '{axis}', but that axis is "
+                f"periodic and has no faces; leave '{axis}' out of periodic=..., or the "
+                "condition out"
+            )
+        if order not in (0, 1):
+            raise ValueError(
+                f"Initial of order {order} cannot be hard, only 0 and 1 can; use hard=False"
+            )
+        if order == 1 and (axis, "lower", 0) not in traces:
+            raise ValueError(
+                f"'{field}' has a hard Initial of order 1 without one of order 0; add "
+                "Initial(value, hard=True), or use hard=False"
+            )
+        if order == 1 and (axis, "upper", 0) in traces:
+            raise ValueError(
+                f"'{field}' has hard conditions on value and derivative at the first moment "
+                f"and on the value at the last one, along '{time}'; use hard=False for one"
+            )
+    if traces and _has_integrals(problem):
+        raise ValueError(
+            f"'{field}' has a hard condition, with which integrals are not computed; use hard=False"
+        )
+    for condition in problem.conditions:
+        if not isinstance(condition, Periodic) or (condition.field or field) != field:
+            continue
+        if any(axis == condition.axis for axis, _, _ in traces):
+            raise ValueError(
+                f"'{field}' is Periodic along '{condition.axis}' and has a hard condition on "
+                "a face of that axis; use hard=False there"
+            )
+
+
+def _has_integrals(problem: Problem) -> bool:
+    given = any(isinstance(condition, Integral) for condition in problem.conditions)
+    return given or problem.asked.has_integrals
+
+
+def _check_order_at_interfaces(problem: Problem) -> None:
+    for condition in problem.conditions:
+        if isinstance(condition, Interface):
+            order = problem.highest_order(problem.field_number(condition), condition.axis)
+            if order > 2:
+                raise ValueError(
+                    f"Interface ties value and flux, enough for equations of second order; "
+                    f"this one is of order {order} along '{condition.axis}'; write it as a "
+                    "system of second order"
+                )
+
+
+# ---- The residual ----
+
+
+def _explained(problem: Problem, error: Exception) -> Exception:
+    """A sentence with a cure for what went wrong while a residual ran on symbols."""
+    field, text = problem.fields[0], str(error).split("\n")[0]
+    if isinstance(error, jax.errors.TracerArrayConversionError):
+        return ValueError(
+            "the residual gives the same numbers to functions of NumPy and to functions of JAX; "
+            "use those of jax.numpy alone, jnp.sin for np.sin"
+        )
+    if isinstance(error, jax.errors.ConcretizationTypeError):
+        return ValueError(
+            "the residual asks for the number at a point while it is compiled for all of them (by "
+            "if, min, max, float or a function of math); use jnp.where, jnp.minimum, jnp.sin, ..."
+        )
+    if isinstance(error, TypeError) and "Field" in text:
+        return ValueError(
+            "a function of jnp was given a field; give it the value, for instance "
+            f"jnp.sin({field}.value) ({text})"
+        )
+    if isinstance(error, AttributeError) and text.startswith(f"{field}."):
+        return ValueError(text)
+    if isinstance(error, AttributeError) and ("no attribute" in text or "Tracer has no" in text):
+        return ValueError(
+            "an expression was differentiated, but only fields have derivatives; write it out, "
+            f"(k * {field}.x).x as k_x * {field}.x + k * {field}.xx ({text})"
+        )
+    if isinstance(error, AttributeError | ValueError):
+        return ValueError(text)
+    return ValueError(f"the residual failed with {type(error).__name__}: {text}; look there first")
+
+
+def _check_residual(problem: Problem) -> None:
+    """The residuals at a few points: as many as fields, one finite number per point by itself."""
+    asked = problem.asked
+    _check_number(problem, asked.num_residuals)
+    if not any(any(order) for order in asked.orders):
+        raise ValueError("the residual asks for no derivative: is it a differential equation?")
+    rng = np.random.default_rng(0)
+    inside = problem.domain.from_reference(
+        rng.uniform(-0.9, 0.9, (NUM_POINTS, problem.domain.dimension))
+    )
+    values = {channel: rng.uniform(0.5, 1.5, NUM_POINTS) for channel in asked.channels}
+    # Half of the points, in another order: each must have what it had among all of them.
+    some = rng.permutation(NUM_POINTS)[: NUM_POINTS // 2]
+
+    def at(rows: np.ndarray | slice) -> tuple[jax.Array, ...]:
+        get = lambda field, order: jnp.asarray(values[field, order][rows])
+        return problem.evaluate(get, jnp.asarray(inside[rows]), problem.parameters)
+
+    with jax.enable_x64(True):
+        whole, part = jax.jit(lambda: (at(slice(None)), at(some)))()
+    for number, (here, there) in enumerate(zip(whole, part, strict=True)):
+        array = np.asarray(here)
+        if array.shape != (NUM_POINTS,):
+            raise ValueError(
+                f"residual {number + 1} has shape {array.shape} at {NUM_POINTS} points; "
+                "it needs one number per point"
+            )
+        if not np.all(np.isfinite(array)):
+            where = inside[np.argmin(np.isfinite(array))]
+            raise ValueError(
+                f"residual {number + 1} is not finite at {where}; "
+                "look for a division by zero or a root of a negative number in it"
+            )
+        if not np.allclose(array[some], np.asarray(there), rtol=1e-9, atol=1e-12):
+            raise ValueError(
+                f"residual {number + 1} at a point depends on the other points (a mean, a sum or a "
+                f"maximum over them?), so that it would change with their number; for an integral "
+                f"write {problem.fields[0]}.integral('{problem.domain.names[0]}'), or "
+                f"{problem.fields[0]}.integral() over the whole domain"
+            )
+
+
+def _check_number(problem: Problem, num_residuals: int) -> None:
+    """As many equations as fields, unless data stand in for one."""
+    num_fields = len(problem.fields)
+    has_data = any(isinstance(condition, Data) for condition in problem.conditions)
+    if num_residuals < num_fields and not has_data:
+        raise ValueError(
+            f"there are {num_fields} fields, {', '.join(problem.fields)}, but the residual has "
+            f"{num_residuals} equation{'s' if num_residuals > 1 else ''}; return a tuple with an "
+            "equation for each field"
+        )
