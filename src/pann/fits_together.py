@@ -92,8 +92,13 @@ def num_fits_that_fit(
 
 def prepared_case(options: Mapping[str, Any]) -> Prepared:
     """A case from options of `fit`, with its defaults for those that are not given."""
-    parameters = inspect.signature(fit).parameters.values()
-    defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
+    parameters = inspect.signature(fit).parameters
+    known = inspect.signature(prepare).parameters
+    defaults = {
+        name: each.default
+        for name, each in parameters.items()
+        if each.default is not each.empty and name in known
+    }
     return prepare(**{**defaults, "recipe": "paper", **options})
 
 

@@ -14,8 +14,12 @@ from pann.fitting import Prepared, prepare
 from pann.model import PANN, Parameters
 from pann.network import Activation, EmbeddingOptions, Initialization
 from pann.points import Points
+from pann.progress import supervised
 from pann.training import Outcome, Recipe, Task, run_recipe
+from pann.training.guard import stop_reason
 from pann.training.stage import Report, unstack
+
+ALL_DONE = "all stages done"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +27,8 @@ class Fit:
     """What `fit` gives back: the chosen model, all trials, and how they were trained.
 
     `model` is the trial with the lowest held-out error, or the lowest training loss where no rows
-    were held out.
+    were held out. `stop` says how training ended: with all stages done, or by the time limit or
+    Ctrl-C, and then what would have come next.
     """
 
     model: PANN
@@ -33,6 +38,10 @@ class Fit:
     why: str
     scores: Float[np.ndarray, " trials"]
     seconds: float
+
+    @property
+    def stop(self) -> str:
+        return stop_reason(self.outcomes) or ALL_DONE
 
     def __call__(self, points: npt.ArrayLike) -> Float[np.ndarray, "points *outputs"]:
         return self.model(points)
@@ -44,6 +53,8 @@ class Fit:
     def __str__(self) -> str:
         lines = [f"{self.model!r}", f"recipe: {self.why}"]
         lines += _summary(self.outcomes, "  ")
+        if self.stop != ALL_DONE:
+            lines.append(f"stopped: {self.stop}")
         terms = ", ".join(
             f"{float(term.coefficients[0]):+.3g} {term.name}" for term in self.model.terms()[:3]
         )
@@ -88,6 +99,8 @@ def fit(
     memory: int | float | str | None = None,
     seed: int = 0,
     report: Report | None = None,
+    progress: bool | Report | None = None,
+    time_limit: float | int | None = None,
 ) -> Fit:
     """Fit u(x) = sum_j a_j psi_j(x) + sum_k b_k phi_k(x) to values at points.
 
@@ -102,37 +115,48 @@ def fit(
     fills up to few numbers of rows, with rows of weight zero, so that fits of many small tables
     share compiled programs. `memory` is a budget such as "8GB", or a number of bytes: a table that
     takes more is made a chunk, or a minibatch, of rows at a time.
+
+    `progress` shows a line of progress: None on a terminal or in a notebook only, True always,
+    False never; a function gets every `Progress` instead, as does that of `report`. After
+    `time_limit` seconds, or at Ctrl-C, training ends where it next reports, with the best model so
+    far, and `Fit.stop` says so. With progress=False or `report`, which are for programs that make
+    many fits, Ctrl-C is a KeyboardInterrupt.
     """
     start = time.perf_counter()
-    prepared = prepare(
-        points,
-        values,
-        domain=domain,
-        degree=degree,
-        basis=basis,
-        width=width,
-        depth=depth,
-        activation=activation,
-        embedding=embedding,
-        dropout=dropout,
-        initialization=initialization,
-        bias=bias,
-        constraint=constraint,
-        constraint_weight=constraint_weight,
-        norm=norm,
-        reduction=reduction,
-        preconditioner=preconditioner,
-        recipe=recipe,
-        trials=trials,
-        held_out=held_out,
-        pad=pad,
-        sample_weight=sample_weight,
-        precision=precision,
-        memory=memory,
-        seed=seed,
-        report=report,
-    )
-    trained, outcomes, scores = train(prepared.recipe, prepared.task, prepared.starts)
+    if report is not None and progress is not None:
+        raise ValueError("progress and report are the same option; give one of them")
+    by_program = report is not None or progress is False
+    shown = progress if report is None else report
+    with supervised("fit", shown, time_limit, ctrl_c=not by_program) as watched:
+        prepared = prepare(
+            points,
+            values,
+            domain=domain,
+            degree=degree,
+            basis=basis,
+            width=width,
+            depth=depth,
+            activation=activation,
+            embedding=embedding,
+            dropout=dropout,
+            initialization=initialization,
+            bias=bias,
+            constraint=constraint,
+            constraint_weight=constraint_weight,
+            norm=norm,
+            reduction=reduction,
+            preconditioner=preconditioner,
+            recipe=recipe,
+            trials=trials,
+            held_out=held_out,
+            pad=pad,
+            sample_weight=sample_weight,
+            precision=precision,
+            memory=memory,
+            seed=seed,
+            report=watched,
+        )
+        trained, outcomes, scores = train(prepared.recipe, prepared.task, prepared.starts)
     return fitted(prepared, trained, outcomes, scores, time.perf_counter() - start)
 
 

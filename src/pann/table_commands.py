@@ -203,7 +203,7 @@ def plan_fit(source: Source, options: dict[str, Any]) -> Report:
         weights,
         tabular._hold_out(len(values), wanted),
         wanted,
-        None,
+        lambda progress: None,
     )
     ways = [_plan_way(how, task) for how in tabular._candidates(task)]
     return dict(

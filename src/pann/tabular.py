@@ -110,7 +110,7 @@ def fit_table(
     values: Float[np.ndarray, "rows outputs"],
     weights: Float[np.ndarray, " rows"],
     options: Options,
-    report: Report | None = None,
+    report: Report = lambda progress: None,
 ) -> TableFit:
     """Fit rows of features to values; rows of weight zero are left out."""
     used = weights > 0
@@ -161,7 +161,7 @@ class _Task:
     weights: np.ndarray
     held_out: np.ndarray
     options: Options
-    report: Report | None
+    report: Report
 
     @property
     def num_train(self) -> int:

@@ -272,7 +272,7 @@ def case_of(configuration: Mapping[str, Any]) -> dict[str, Any]:
 
 def _other_fit(configuration: Mapping[str, Any]) -> Any:
     """What fits the other rows: a projection, one half after the other, or the default recipe."""
-    method, options = configuration["method"], _options(configuration)
+    method, options = configuration["method"], _options(configuration) | {"progress": False}
     if method == "L2":
         basis = make_basis(options["domain"], configuration["degree"])
         return baselines.l2_projection(basis, _target(configuration), configuration["num_points"])

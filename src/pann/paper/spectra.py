@@ -49,6 +49,7 @@ def run(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
     places = points.poisson_disk(domain, configuration["num_points"]).coordinates
     options = {key: configuration[key] for key in ("degree", "activation", "width", "depth")}
     options |= {key: configuration[key] for key in ("trials", "seed")}
+    options["progress"] = False
     if configuration["mode"] == "faithful":
         options |= {
             "recipe": recipe(configuration, prunes=True),

@@ -106,7 +106,8 @@ def descend(stage: GradientStage, task: Task, trials: Parameters) -> tuple[Param
     if saved is not None:
         state, step = unpacked("state", saved.arrays, state), saved.notes["step"]
         recorder.restore(saved)
-    while step < stage.num_steps and np.any(np.asarray(state.code) == RUNNING):
+    is_running = lambda: np.any(np.asarray(state.code) == RUNNING) and not recorder.stopped
+    while step < stage.num_steps and is_running():
         count = min(stage.record_every, stage.num_steps - step)
         state, values = _advance(
             stage,

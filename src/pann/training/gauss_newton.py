@@ -84,7 +84,8 @@ class GaussNewton(Stage):
         program = dataclasses.replace(self, iterations=1, record_every=1)
         state = _start(program, task.loss, trials, task.data, task.held_out, weights, factors, axis)
         step = 0
-        while step < self.iterations and np.any(np.asarray(state.code) == RUNNING):
+        is_running = lambda: np.any(np.asarray(state.code) == RUNNING) and not recorder.stopped
+        while step < self.iterations and is_running():
             count = min(self.record_every, self.iterations - step)
             state, values = _advance(
                 program,

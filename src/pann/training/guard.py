@@ -13,7 +13,9 @@ from pann.model import Parameters
 from pann.training.linear import at_round_off
 from pann.training.stage import (
     CONVERGED,
+    REASONS,
     ROUND_OFF,
+    RUNNING,
     Outcome,
     Recorder,
     Stage,
@@ -39,6 +41,9 @@ class KeepIfBetter(Stage):
         recorder.record(0, task.figures(trials))
         if np.all(np.asarray(at_round_off(task, trials, weights))):
             return trials, recorder.outcome(np.full(len(weights), ROUND_OFF))
+        if recorder.stopped:
+            outcome = recorder.outcome(np.full(len(weights), RUNNING))
+            return trials, dataclasses.replace(outcome, pending=names_of(self.stages))
         trained, inner = run_recipe(self.stages, task, trials)
         better = _score(task, trained) < _score(task, trials)
         kept = choose(better, trained, trials)
@@ -77,9 +82,14 @@ class Race(Stage):
             wins = np.where(np.asarray(better), index + 1, wins)
             inner.extend(outcomes)
             recorder.record(index + 1, {"best": best})
+            if recorder.stopped:
+                break
         note = "won by branch " + ", ".join(str(win) for win in wins)
         outcome = recorder.outcome(np.full(len(wins), CONVERGED), (note,))
-        return winner, dataclasses.replace(outcome, inner=tuple(inner))
+        pending = tuple(
+            f"branch {number} of the Race" for number in range(index + 2, len(self.branches) + 1)
+        )
+        return winner, dataclasses.replace(outcome, inner=tuple(inner), pending=pending)
 
 
 def _score(task: Task, trials: Parameters) -> Float[Array, " trials"]:
@@ -100,6 +110,7 @@ def run_recipe(
     """Run the stages one after another, each with a key of its own; not those done before.
 
     The keys are counted from the end: stages put in front do not change the draws of the others.
+    A stage that was stopped is the last one; its outcome names those that were not run.
     """
     outcomes = []
     for index, stage in enumerate(recipe):
@@ -111,9 +122,34 @@ def run_recipe(
             continue
         key = task.folded_key(len(recipe) - index)
         trials, outcome = stage.run(dataclasses.replace(task, key=key, checkpoint=place), trials)
+        if outcome.stopped:
+            rest = names_of(recipe[index + 1 :])
+            outcomes.append(dataclasses.replace(outcome, pending=(*outcome.pending, *rest)))
+            break
         outcomes.append(outcome)
         place.finish(functools.partial(_result, trials, outcome))
     return trials, tuple(outcomes)
+
+
+def names_of(stages: tuple[Stage, ...]) -> tuple[str, ...]:
+    return tuple(type(stage).__name__ for stage in stages)
+
+
+def stop_reason(outcomes: tuple[Outcome, ...]) -> str:
+    """What ended the training of a recipe early and what would have come next; empty if nothing."""
+    if not outcomes or not outcomes[-1].stopped:
+        return ""
+    path = [outcomes[-1]]
+    while path[-1].inner and path[-1].inner[-1].stopped:
+        path.append(path[-1].inner[-1])
+    deepest = path[-1]
+    pending = [name for outcome in reversed(path) for name in outcome.pending]
+    if not pending and all(reason in REASONS.values() for reason in deepest.reasons):
+        return ""
+    where = f"{deepest.stopped} during {type(deepest.stage).__name__}"
+    steps = deepest.history["step"]
+    where += f", step {steps[-1]}" if len(steps) else ""
+    return where + (f"; next would have come {', '.join(pending)}" if pending else "")
 
 
 def _result(trials: Parameters, outcome: Outcome) -> Saved:

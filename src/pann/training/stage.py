@@ -21,6 +21,7 @@ from pann.checkpoints import NOWHERE, Checkpoint, Saved
 from pann.compiling import compiled
 from pann.loss import Loss, Rows, TrainingRows
 from pann.model import Parameters
+from pann.runtime_limits import Stopped
 
 RUNNING, CONVERGED, NOT_FINITE, STALLED, HELD_OUT, ROUND_OFF = range(6)
 REASONS = {
@@ -169,7 +170,8 @@ class Outcome:
     """What a stage did: why each trial stopped, its history, and remarks for a person.
 
     `history` maps "step" and "seconds" to one entry a record, and every other name ("data",
-    "constraint", "held_out", ...) to an array of shape (trials, records).
+    "constraint", "held_out", ...) to an array of shape (trials, records). `stopped` says what
+    ended the stage early, the time limit or Ctrl-C, and `pending` what would have come next.
     """
 
     stage: Stage
@@ -178,6 +180,8 @@ class Outcome:
     seconds: float
     notes: tuple[str, ...] = ()
     inner: tuple["Outcome", ...] = ()
+    stopped: str = ""
+    pending: tuple[str, ...] = ()
 
 
 @compiled
@@ -209,7 +213,10 @@ def unstack(trials: Parameters, count: int) -> list[Parameters]:
 
 
 class Recorder:
-    """Collects the history of one stage and reports progress."""
+    """Collects the history of one stage and reports progress.
+
+    A stage looks at `stopped` after each record: unless it is empty, it ends with what it has.
+    """
 
     def __init__(self, stage: Stage, task: Task, num_steps: int):
         self.stage, self.task, self.num_steps = stage, task, num_steps
@@ -217,6 +224,7 @@ class Recorder:
         self.steps: list[int] = []
         self.seconds: list[float] = []
         self.values: dict[str, list[np.ndarray]] = {}
+        self.stopped = ""
 
     def record(self, step: int, values: dict[str, Float[Array, " trials"]]) -> None:
         host = {name: np.asarray(value) for name, value in values.items()}
@@ -225,12 +233,25 @@ class Recorder:
         for name, value in host.items():
             self.values.setdefault(name, []).append(value)
         means = {name: float(np.mean(value)) for name, value in host.items()}
-        self.task.report(Progress(type(self.stage).__name__, step, self.num_steps, means))
+        try:
+            self.task.report(Progress(type(self.stage).__name__, step, self.num_steps, means))
+        except Stopped as stopped:
+            self.stopped = f"{stopped} ended it"
 
     def outcome(self, codes: np.ndarray, notes: tuple[str, ...] = ()) -> Outcome:
-        reasons = tuple(REASONS[int(code)] for code in np.atleast_1d(codes))
+        reasons = REASONS
+        if self.stopped and self.steps[-1] < self.num_steps:
+            after = f"{self.steps[-1]:,} of {self.num_steps:,} steps"
+            reasons = REASONS | {RUNNING: f"{self.stopped} after {after}"}
         seconds = time.perf_counter() - self.start
-        return Outcome(self.stage, reasons, self.history, seconds, notes)
+        return Outcome(
+            self.stage,
+            tuple(reasons[int(code)] for code in np.atleast_1d(codes)),
+            self.history,
+            seconds,
+            notes,
+            stopped=self.stopped,
+        )
 
     @property
     def history(self) -> dict[str, np.ndarray]:

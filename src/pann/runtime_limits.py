@@ -1,0 +1,107 @@
+"""A time limit and Ctrl-C for a run that reports its progress: both end it with what it has.
+
+A run stops where it reports. `limited` wraps its report callback; once the time is up, or Ctrl-C
+was pressed, every further report raises `Stopped`. Whoever holds a usable result catches it.
+"""
+
+import contextlib
+import math
+import numbers
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+
+class Stopped(Exception):
+    """Raised by a report: the run is to end with what it has. The message says why.
+
+    `by_user` is True for Ctrl-C: without a usable result, raise KeyboardInterrupt instead.
+    """
+
+    def __init__(self, why: str, *, by_user: bool = False):
+        super().__init__(why)
+        self.by_user = by_user
+
+
+@contextlib.contextmanager
+def limited(
+    report: Callable[[Any], None],
+    time_limit: float | int | None = None,
+    *,
+    ctrl_c: bool = True,
+) -> Iterator[Callable[[Any], None]]:
+    """Yield a report callback that passes everything on to `report`, and raises `Stopped` in time.
+
+    The clock starts here; `time_limit` is in seconds. The first Ctrl-C after the first report stops
+    the run at its next report; a second one, or one before any report, is a KeyboardInterrupt.
+    `ctrl_c=False` leaves KeyboardInterrupt alone, for programs that make many runs.
+    """
+    limits = _Limits(report, check_time_limit(time_limit), ctrl_c)
+    with _ctrl_c(limits.interrupt) if ctrl_c else contextlib.nullcontext():
+        yield limits
+
+
+def check_time_limit(time_limit: float | int | None) -> float | None:
+    """The time limit in seconds, or None without one."""
+    if time_limit is None:
+        return None
+    is_number = isinstance(time_limit, numbers.Real) and not isinstance(time_limit, bool)
+    if not is_number or not 0 < time_limit < math.inf:
+        raise ValueError(
+            f"time_limit must be a positive number of seconds, got {time_limit!r}; use "
+            "time_limit=60 for a minute, or None for no limit"
+        )
+    return float(time_limit)
+
+
+class _Limits:
+    """The wrapped report callback: its deadline, and whether Ctrl-C was pressed."""
+
+    def __init__(self, report: Callable[[Any], None], time_limit: float | None, ctrl_c: bool):
+        self.report, self.time_limit, self.ctrl_c = report, time_limit, ctrl_c
+        self.start = time.monotonic()
+        self.has_reported = False
+        self.is_interrupted = False
+
+    def __call__(self, progress: Any) -> None:
+        self.has_reported = True
+        try:
+            self.report(progress)
+        except KeyboardInterrupt:  # from a callback of the user's, or another handler of Ctrl-C
+            if not self.ctrl_c:
+                raise
+            self.is_interrupted = True
+        if self.is_interrupted:
+            raise Stopped("Ctrl-C", by_user=True)
+        if self.time_limit is not None and time.monotonic() - self.start >= self.time_limit:
+            raise Stopped(f"the time limit of {self.time_limit:g} s")
+
+    def interrupt(self, signal_number: int, frame: FrameType | None) -> None:
+        if self.is_interrupted or not self.has_reported:
+            raise KeyboardInterrupt
+        self.is_interrupted = True
+        print(
+            "\npann: stopping at the next report with what is there; Ctrl-C again stops at once",
+            file=sys.stderr,
+        )
+
+
+@contextlib.contextmanager
+def _ctrl_c(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Handle Ctrl-C inside, unless the program handles it by itself or runs in another thread."""
+    is_ours = (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+    if not is_ours:
+        yield
+        return
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
