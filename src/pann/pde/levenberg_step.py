@@ -66,8 +66,10 @@ class _System(eqx.Module):
 
         Only the lower triangle of the normal matrix is read.
         """
-        floor = 10 * jnp.finfo(self.normal.dtype).eps
-        damped = self.normal + (damping + floor) * jnp.eye(len(self.normal))
+        dtype = self.normal.dtype
+        # The damping is of double precision, which must not raise that of the step.
+        shift = (damping + 10 * jnp.finfo(dtype).eps).astype(dtype)
+        damped = self.normal + shift * jnp.eye(len(self.normal), dtype=dtype)
         factor = jax.scipy.linalg.cho_factor(damped, lower=True)
         gradient = self.columns.T @ self.residual
         if len(self.normal) < len(self.lengths):
@@ -77,7 +79,7 @@ class _System(eqx.Module):
         step = scaled / self.lengths
         right = self.residual_b - self.overlap @ step
         step_b = jax.scipy.linalg.solve_triangular(self.by_b, right) / self.lengths_b
-        foretold = scaled @ (gradient + (damping + floor) * scaled)
+        foretold = scaled @ (gradient + shift * scaled)
         return step, step_b, foretold + jnp.sum(self.residual_b**2)
 
 
