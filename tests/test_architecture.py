@@ -17,6 +17,7 @@ SOURCE = pathlib.Path(__file__).parent.parent / "src"
 
 # The way the data goes. A module imports from its own layer and from those before it.
 LAYERS = (
+    "errors",
     "domain",
     "compiling",
     "matrix_products",

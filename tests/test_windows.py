@@ -13,6 +13,7 @@ import pann
 from pann import Box, Data, Dirichlet, Initial, Neumann, Problem, Robin, solve_in_windows
 from pann.basis import PiecewiseLegendre, make_basis
 from pann.pde import Periodic
+from pann.pde.windows import preconditioners
 from pann.pde.windows.gmres import gmres
 from pann.pde.windows.space_axis import SpaceAxis
 from pann.pde.windows.time_axis import (
@@ -533,3 +534,31 @@ def test_mistakes_are_sentences(problem, options, message):
 def test_windows_go_without_other_options():
     with pytest.raises(ValueError, match="windows go without points, width"):
         pann.solve(advection, windows=2, points=100, width=8)
+
+
+@pytest.mark.parametrize("options", [{}, {"tolerance": 1e-6}])
+@pytest.mark.parametrize("error", [ZeroDivisionError, OverflowError])
+def test_an_error_of_a_users_function_comes_through(error, options):
+    """And is not taken for a failure of the windows, after which another method is tried."""
+    calls = []
+
+    def fails_at_first(x, t):
+        calls.append(x)
+        if len(calls) == 1:
+            raise error("of the user's")
+        return jnp.sin(x)
+
+    problem = Problem(RING, lambda u: u.t - u.xx, [Initial(fails_at_first)])
+    with pytest.raises(error, match="of the user's"):
+        pann.solve(problem, **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"tolerance": 1e-4}])
+def test_windows_too_large_for_memory_give_way_to_another_method(monkeypatch, options):
+    """Nobody gave any modes that there could be fewer of."""
+    monkeypatch.setattr(preconditioners, "LARGEST", 5)
+    solution = pann.solve(EXACT["dirichlet"], **options)
+    assert "Gauss-Newton" in solution.report.how
+    assert solution.rel_l2 < 1e-5
+    with pytest.raises(ValueError, match=r"more than 5; .* fewer modes"):
+        solve_in_windows(EXACT["dirichlet"], modes=8)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from jaxtyping import Complex, Float, Inexact
 
+from pann.errors import NotConverged
+
 NUM_CONTOUR_POINTS = 32
 
 Modes = Complex[np.ndarray, "..."]
@@ -44,7 +46,7 @@ def etdrk4(
         for _ in range(num_steps):
             modes = steps[length].advance(modes, nonlinear)
         if not np.all(np.isfinite(modes)):
-            raise FloatingPointError(
+            raise NotConverged(
                 f"the reference solution is not finite at t = {time:g} with steps of {length:g}; "
                 "use a smaller largest_step or more modes"
             )

@@ -19,6 +19,7 @@ from jaxtyping import Float
 
 from pann.architecture import Architecture
 from pann.basis import Basis, make_basis
+from pann.errors import WindowsFailed
 from pann.pde.conditions import Condition, Data, Dirichlet, Initial, values_of_data
 from pann.pde.evaluation import evaluate_solution
 from pann.pde.placing import OnFaces, evaluate, face_points
@@ -216,7 +217,7 @@ def _marches(setup: Setup, tolerance: float, begin: float) -> Generator[Solution
         plan = window_plan(scoped, tolerance=local, degree=DEGREE + MORE_DEGREES * number)
         try:
             solution, marched = solve_plan(scoped, plan, axes, begin)
-        except ArithmeticError:
+        except WindowsFailed:
             return number > 0
         if not marched.finished or not solution.residual <= UNSOLVED:
             return number > 0

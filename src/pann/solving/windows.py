@@ -16,6 +16,7 @@ from typing import Any
 import jax
 
 from pann.basis import make_basis
+from pann.errors import WindowsFailed
 from pann.model import PANN
 from pann.pde.checks import checked
 from pann.pde.conditions import Dirichlet
@@ -163,7 +164,7 @@ def solve_plan(
     problem, seed = setup.problem, setup.seed
     marched = march(plan, axes)
     if not marched.windows:
-        raise ArithmeticError(
+        raise WindowsFailed(
             f"no window could be solved: {marched.stop}; give other modes or a lower degree, "
             "or windows=0 for one system over the whole of time"
         )
@@ -195,7 +196,7 @@ def windows_or(otherwise: Callable[..., Solution], setup: Setup, *, begin: float
     """The solution in windows, or that of another way if they fail."""
     try:
         solution = march_windows(setup, begin=begin)
-    except ArithmeticError:
+    except WindowsFailed:
         return otherwise(setup, begin=begin)
     is_whole = solution.model.domain == setup.problem.domain
     if is_whole and solution.residual <= UNSOLVED:

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float
 
+from pann.errors import WindowsFailed
 from pann.pde.fields import Order
 from pann.pde.windows.system import RowValues, System, Window
 
@@ -45,9 +46,10 @@ def check_memory(system: System, solver: str) -> None:
     ]
     count = system.num_fields * math.prod(sizes)
     if count > LARGEST:
-        raise ValueError(
+        raise WindowsFailed(
             f"the solver '{solver}' has dense systems of {count:,} unknowns in space, more than "
-            f"{LARGEST:,}; give fewer modes, or make axes periodic where they are"
+            f"{LARGEST:,}; make axes periodic where they are, give fewer modes to solve_in_windows, "
+            "or windows=0 for one system over the whole of time"
         )
 
 
