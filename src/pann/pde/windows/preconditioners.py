@@ -48,8 +48,8 @@ def check_memory(system: System, solver: str) -> None:
     if count > LARGEST:
         raise WindowsFailed(
             f"the solver '{solver}' has dense systems of {count:,} unknowns in space, more than "
-            f"{LARGEST:,}; make axes periodic where they are, give fewer modes to solve_in_windows, "
-            "or windows=0 for one system over the whole of time"
+            f"{LARGEST:,}; make axes periodic where they are, give fewer modes to solve_in_windows "
+            "or solve with windows=0, one system over the whole of time"
         )
 
 
