@@ -24,6 +24,7 @@ LAYERS = (
     "array_cache",
     "bounded_cache",
     "disks",
+    "quadrature",
     "points",
     "samples",
     "devices",

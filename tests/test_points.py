@@ -6,6 +6,7 @@ import pathlib
 import warnings
 
 import jaxtyping
+import mpmath
 import numpy as np
 import pytest
 from scipy.spatial import cKDTree
@@ -217,6 +218,20 @@ def test_gauss_means_of_powers_are_exact_up_to_degree_two_n_minus_one(num_nodes)
     for degree in {0, 1, num_nodes, 2 * num_nodes - 1}:
         mean = rule.weights @ rule.coordinates[:, 0] ** degree
         assert mean == pytest.approx(1.0 / (degree + 1), rel=1e-12)
+
+
+@pytest.mark.parametrize("num_nodes", [5, 200, 1000])
+def test_gauss_weights_are_those_of_extended_precision(num_nodes):
+    """w = (1 - x^2) / (n P_{n-1}(x))^2 at roots of P_n, by mpmath; the ends are the hardest.
+
+    A node there, rounded, moves its weight by n^2 times the rounding.
+    """
+    rule = points.gauss(Box.cube(1), num_nodes)
+    with mpmath.workdps(40):
+        for node, weight in list(zip(rule.coordinates[:, 0], rule.weights, strict=True))[:3]:
+            root = mpmath.findroot(lambda x: mpmath.legendre(num_nodes, x), mpmath.mpf(node))
+            known = (1 - root**2) / (num_nodes * mpmath.legendre(num_nodes - 1, root)) ** 2
+            assert weight == pytest.approx(float(known), rel=1e-13 + 3e-17 * num_nodes**2)
 
 
 def test_gauss_is_not_exact_for_degree_two_n():

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # its parts, of which some take half a second, are loaded when first used
 from jaxtyping import Float
-from scipy.special import roots_legendre
 
 from pann import disks
 from pann.domain import Box
+from pann.quadrature import gauss_legendre
 
 TAGS = ("inside", "boundary")
 
@@ -116,10 +116,9 @@ def gauss_grid(domain: Box, nodes_per_axis: Sequence[int]) -> Points:
             nodes.append(_periodic_nodes(count))
             weights.append(np.full(count, 1.0 / count))
         else:
-            # SciPy's rule needs O(n) memory; NumPy's builds an n by n matrix.
-            reference_nodes, reference_weights = roots_legendre(count)
+            reference_nodes, of_axis = gauss_legendre(count)
             nodes.append(0.5 * (1.0 + reference_nodes))
-            weights.append(0.5 * reference_weights)
+            weights.append(of_axis)
     product = functools.reduce(np.multiply.outer, weights).ravel()
     return Points(_place(domain, tensor_grid(*nodes)), product)
 

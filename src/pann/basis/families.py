@@ -7,15 +7,14 @@ of degree^2 in accuracy with every order; this loses next to nothing.
 
 import abc
 import dataclasses
-import functools
 import math
 from typing import final
 
 import numpy as np
-import scipy.special
 from jaxtyping import Float, Int
 
 from pann.basis.recurrences import cosine_of_half_turns, fill_chebyshev, fill_ultraspherical
+from pann.quadrature import gauss_legendre
 
 
 class Family(abc.ABC):
@@ -83,20 +82,11 @@ class Legendre(Family):
         self, num_nodes: int
     ) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"]]:
         check_nodes(num_nodes)
-        nodes, weights = _gauss_legendre(num_nodes)
+        nodes, weights = gauss_legendre(num_nodes)
         return nodes.copy(), weights.copy()
 
     def name(self, index: int, axis_name: str) -> str:
         return f"P{index}({axis_name})" if index else ""
-
-
-@functools.lru_cache(maxsize=64)
-def _gauss_legendre(num_nodes: int) -> tuple[Float[np.ndarray, " nodes"], ...]:
-    nodes, _ = scipy.special.roots_legendre(num_nodes)
-    # Christoffel numbers of P_n / norm: scipy's own weights lose digits as nodes get many.
-    orthonormal = Legendre().table(nodes, num_nodes) / Legendre().norms(num_nodes)
-    weights = 1 / np.sum(orthonormal**2, axis=1)
-    return nodes, weights / weights.sum()
 
 
 @final
