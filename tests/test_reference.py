@@ -507,6 +507,47 @@ def test_other_steps_are_another_file(
     assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_another_equation_or_initial_state_is_another_file(
+    small: Evolution, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under the same name; N differs where it vanishes in the initial state, too."""
+    monkeypatch.setenv("PANN_CACHE", str(tmp_path))
+    zero = dataclasses.replace(small, initial=lambda x: np.zeros((1, *x.shape)))
+
+    def scaled(linear_factor: float, factor: float) -> Evolution:
+        def equation(grid: PeriodicGrid) -> Any:
+            linear, nonlinear = small.equation(grid)
+            return linear_factor * linear, lambda modes: factor * nonlinear(modes)
+
+        return dataclasses.replace(zero, equation=equation)
+
+    for evolution in (small, zero, scaled(2.0, 1.0), scaled(1.0, 2.0)):
+        assert evolution.reference.values.shape == (1, 11, 16)
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_both_initial_states_of_grey_scott_are_kept(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PANN_CACHE", str(tmp_path))
+    coarse = [
+        dataclasses.replace(
+            evolution_of(grey_scott(printed=printed)),
+            grid=PeriodicGrid((-1.0, -1.0), (1.0, 1.0), (8, 8)),
+            times=np.linspace(0, 1e-3, 11),
+        )
+        for printed in (False, True)
+    ]
+    values = [evolution.reference.values for evolution in coarse]
+
+    def refuse(*arguments: Any) -> None:
+        raise AssertionError("a reference was computed again")
+
+    monkeypatch.setattr(evolution_module, "etdrk4", refuse)
+    for evolution, known in zip(coarse, values, strict=True):
+        np.testing.assert_array_equal(dataclasses.replace(evolution).reference.values, known)
+
+
 def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(
     small: Evolution, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

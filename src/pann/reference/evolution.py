@@ -15,8 +15,8 @@ from pann.reference.etdrk4 import Modes, Nonlinear, etdrk4
 from pann.reference.grid import PeriodicGrid
 from pann.reference.solution import Reference
 
-# To be raised with every change of an equation or of the method, so that no old file is read.
-_VERSION = 2
+# To be raised with every change of the method, so that no old file is read.
+_VERSION = 3
 # Points for the modes of the initial state, which may have kinks where the ends of an axis meet.
 _MOST_POINTS, _LARGEST_FACTOR = 2**22, 256
 
@@ -28,9 +28,10 @@ class Evolution:
     """u_t = L u + N(u) on a periodic grid, from `initial` at the first of the times.
 
     `equation(grid)` gives what L multiplies each mode by, of shape (fields, *modes), and N as a
-    function from modes to modes, of which the unresolved ones are dropped (the 2/3 rule).
-    `initial` is a function of the coordinates with values of shape (fields, *space). The name
-    stands for both in the cache; the axes of space come first, then time.
+    function from modes to modes, of which the unresolved ones are dropped (the 2/3 rule, which
+    removes the aliasing of quadratic terms only: cubic ones need a grid on which the highest modes
+    are negligible). `initial` is a function of the coordinates with values of shape
+    (fields, *space). The axes of space come first, then time.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Evolution:
         first = self.grid.to_values(resolved)
         shape = (len(first), len(self.times), *self.grid.shape)
         folder = cache_folder()
-        file = None if folder is None else folder / self._file_name()
+        file = None if folder is None else folder / self._file_name(resolved)
         values = None if file is None else load_array(file, shape)
         if values is None or not self._is_plausible(values, first):
             values = self._solve(resolved, shape)
@@ -86,10 +87,19 @@ class Evolution:
             values[:, number] = self.grid.to_values(modes)
         return values
 
-    def _file_name(self) -> str:
-        described = repr((self.grid, self.times.tolist(), self.largest_step)).encode()
-        digest = hashlib.sha256(described).hexdigest()[:16]
-        return f"reference-v{_VERSION}-{self.name}-{digest}.npy"
+    def _file_name(self, initial: Modes) -> str:
+        """By all that the solution depends on: settings, initial state, L, and N at two states."""
+        linear, nonlinear = self.equation(self.grid)
+        # In the initial state a term of N may vanish, in random numbers none does.
+        random = np.random.default_rng(0).normal(size=(len(initial), *self.grid.shape))
+        states = [initial, self.grid.to_modes(random)]
+        settings = repr((self.grid, self.times.tolist(), self.largest_step))
+        digest = hashlib.sha256(settings.encode())
+        with np.errstate(all="ignore"):
+            changes = [nonlinear(state) for state in states]
+        for array in (initial, linear, *changes):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return f"reference-v{_VERSION}-{self.name}-{digest.hexdigest()[:16]}.npy"
 
     @staticmethod
     def _is_plausible(values: Float[np.ndarray, "..."], first: Float[np.ndarray, "..."]) -> bool:

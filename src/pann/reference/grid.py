@@ -51,7 +51,10 @@ class PeriodicGrid:
         ]
 
     def resolved(self) -> Bool[np.ndarray, "..."]:
-        """The modes that the 2/3 rule keeps: products of two of them alias onto none of them."""
+        """The modes that the 2/3 rule keeps: products of two of them alias onto none of them.
+
+        Products of three do, unless the highest of them are negligible.
+        """
         kept = [
             3 * np.abs(number) < count
             for number, count in zip(self._mode_numbers(), self.shape, strict=True)

@@ -1,9 +1,10 @@
 """One axis of space: its functions, a finer grid, the projection from it, and rows at its ends.
 
 The residual is evaluated on half as many points again as there are functions, so that products of
-two of them alias onto none, and projected back. Along an axis that is not periodic the projections
-on the highest functions give way to conditions at the ends and, on several pieces, to continuity
-between them (Lanczos' tau method).
+two of them alias onto none, and projected back; products of three alias as far as the highest
+functions matter, which the tails of the coefficients tell. Along an axis that is not periodic the
+projections on the highest functions give way to conditions at the ends and, on several pieces, to
+continuity between them (Lanczos' tau method).
 """
 
 import dataclasses
