@@ -4,10 +4,12 @@ import gc
 import os
 import shutil
 import tempfile
+import zlib
 from collections.abc import Iterator
 
 import equinox as eqx
 import jax
+import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
@@ -32,15 +34,23 @@ SHARED_PROGRAMS = {
 
 def pytest_configure(config: pytest.Config) -> None:
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        folder = tempfile.mkdtemp(prefix="pann-programs-")
-        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
-        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = temporary_folder("pann-programs-", config)
+    # Never the user's own: the first process makes it, and all find in it what one has computed.
+    if not hasattr(config, "workerinput"):
+        os.environ["PANN_CACHE"] = temporary_folder("pann-cache-", config)
     # Two processes that write one entry are no concern here.
     config.addinivalue_line("filterwarnings", "ignore:Error .* persistent compilation")
     for name, value in SHARED_PROGRAMS.items():
         jax.config.update(name, value)
         os.environ[name.upper()] = str(value)
     jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
+
+
+def temporary_folder(prefix: str, config: pytest.Config) -> str:
+    """One that is removed when the tests are done."""
+    folder = tempfile.mkdtemp(prefix=prefix)
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    return folder
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -53,11 +63,10 @@ def one_thread_for_blas() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def temporary_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PANN_CACHE", str(tmp_path_factory.mktemp("pann-cache")))
-        yield
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """Random numbers of the test's own, whichever tests ran before it."""
+    return np.random.default_rng(zlib.crc32(request.node.nodeid.encode()))
 
 
 @pytest.fixture(scope="module", autouse=True)

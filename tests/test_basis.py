@@ -12,11 +12,12 @@ from pann.basis import basis as basis_module
 from pann.domain import Box
 
 BOX = Box(x=(0.0, 3.0), y=(-2.0, -1.0))
-GENERATOR = np.random.default_rng(0)
 
 
 def random_points(domain: Box, num_points: int) -> np.ndarray:
-    return domain.from_reference(GENERATOR.uniform(-1, 1, (num_points, domain.dimension)))
+    return domain.from_reference(
+        np.random.default_rng(0).uniform(-1, 1, (num_points, domain.dimension))
+    )
 
 
 def product_of_columns(basis: Basis, points: np.ndarray, orders: tuple[int, ...]) -> np.ndarray:
@@ -32,9 +33,9 @@ def product_of_columns(basis: Basis, points: np.ndarray, orders: tuple[int, ...]
 
 
 @pytest.mark.parametrize("orders", [(0, 0), (1, 0), (0, 2), (2, 1), (3, 3)])
-def test_mixed_derivatives_match_numpy_polynomial_on_a_shifted_box(orders):
+def test_mixed_derivatives_match_numpy_polynomial_on_a_shifted_box(orders, rng):
     basis = make_basis(BOX, 6)
-    coefficients = GENERATOR.normal(size=len(basis))
+    coefficients = rng.normal(size=len(basis))
     dense = np.zeros((7, 7))
     dense[tuple(basis.indices.T)] = coefficients
     for axis, order in enumerate(orders):
@@ -59,19 +60,19 @@ def test_derivatives_of_mixed_families_match_finite_differences():
 
 @pytest.mark.parametrize("index_set", ["total_degree", "tensor_product", "hyperbolic_cross"])
 @pytest.mark.parametrize("orders", [(0, 0, 0, 0), (1, 0, 0, 2)])
-def test_the_product_tree_equals_the_definition(index_set, orders):
+def test_the_product_tree_equals_the_definition(index_set, orders, rng):
     domain = Box(a=(0.0, 1.0), b=(-1.0, 1.0), c=(2.0, 5.0), d=(0.0, 1.0), periodic=("b",))
     basis = make_basis(domain, 4, index_set=index_set)
-    pruned = basis.subset(GENERATOR.permutation(len(basis))[: len(basis) // 3])
+    pruned = basis.subset(rng.permutation(len(basis))[: len(basis) // 3])
     points = random_points(domain, 40)
     for each in (basis, pruned):
         expected = product_of_columns(each, points, orders)
         np.testing.assert_allclose(each.table(points, orders), expected, rtol=1e-12, atol=1e-12)
 
 
-def test_blocks_of_any_size_give_the_same_bits(monkeypatch):
+def test_blocks_of_any_size_give_the_same_bits(monkeypatch, rng):
     basis = make_basis(BOX, 9)
-    points, coefficients = random_points(BOX, 1001), GENERATOR.normal(size=(len(basis), 2))
+    points, coefficients = random_points(BOX, 1001), rng.normal(size=(len(basis), 2))
     whole, values = basis.table(points, (1, 0)), basis.evaluate(points, coefficients)
     monkeypatch.setattr(basis_module, "_BLOCK_BYTES", 8 * len(basis) * 77)
     monkeypatch.setattr(products, "_BLOCK_BYTES", 8 * len(basis) * 5)
@@ -80,9 +81,9 @@ def test_blocks_of_any_size_give_the_same_bits(monkeypatch):
     assert len(list(basis.table_blocks(points))) == 14
 
 
-def test_evaluate_is_table_times_coefficients():
+def test_evaluate_is_table_times_coefficients(rng):
     basis = make_basis(BOX, 7)
-    points, coefficients = random_points(BOX, 30), GENERATOR.normal(size=len(basis))
+    points, coefficients = random_points(BOX, 30), rng.normal(size=len(basis))
     expected = basis.table(points, (0, 2)) @ coefficients
     np.testing.assert_allclose(basis.evaluate(points, coefficients, (0, 2)), expected, rtol=1e-12)
 

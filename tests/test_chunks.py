@@ -32,7 +32,6 @@ from pann.solve import make_plan
 from pann.training import LBFGS, Adam, GaussNewton, LeastSquares, Prune
 
 SQUARE = Box(x=(-1, 3), y=(0, 2))
-RNG = np.random.default_rng(5)
 
 
 @pytest.fixture(autouse=True)
@@ -78,10 +77,10 @@ def test_nonsense_is_no_size(size):
         pann.solve(poisson(), memory=size)
 
 
-def test_chunks_are_even_and_hold_every_point_once():
+def test_chunks_are_even_and_hold_every_point_once(rng):
     parts = chunking(1001, largest=400)
     assert (parts.num_chunks, parts.size) == (3, 334)
-    points = RNG.normal(size=(1001, 2))
+    points = rng.normal(size=(1001, 2))
     split = np.asarray(parts.split(points)).reshape(-1, 2)
     np.testing.assert_array_equal(split[:1001], points)
     np.testing.assert_array_equal(split[1001:], points[-1:])
@@ -94,17 +93,17 @@ def test_chunks_are_even_and_hold_every_point_once():
 
 @pytest.mark.parametrize("family", ["legendre", "chebyshev", "fourier"])
 @pytest.mark.parametrize("scaling", ["plain", "orthonormal"])
-def test_tables_in_a_program_are_those_of_the_basis(family, scaling):
+def test_tables_in_a_program_are_those_of_the_basis(family, scaling, rng):
     basis = dataclasses.replace(make_basis(SQUARE, 9, families={"x": family}), scaling=scaling)
-    points = RNG.uniform([-1, 0], [3, 2], (40, 2))
+    points = rng.uniform([-1, 0], [3, 2], (40, 2))
     x = jnp.asarray(SQUARE.to_reference(points))
     for order in ((0, 0), (1, 0), (0, 1), (2, 1), (4, 0), (11, 0)):
         assert_same(tabulate(basis, x, order), basis.table(points, order), 1e-13)
 
 
-def test_tables_in_a_program_of_a_basis_that_sees_one_axis():
+def test_tables_in_a_program_of_a_basis_that_sees_one_axis(rng):
     basis = make_basis(SQUARE, 5, axes=("y",))
-    points = RNG.uniform([-1, 0], [3, 2], (10, 2))
+    points = rng.uniform([-1, 0], [3, 2], (10, 2))
     x = jnp.asarray(SQUARE.to_reference(points))
     assert_same(tabulate(basis, x, (0, 1)), basis.table(points, (0, 1)))
     assert not np.any(tabulate(basis, x, (1, 0)))
@@ -121,9 +120,10 @@ def test_a_family_without_a_recurrence_is_refused():
 
 def data_rows(size, count=53):
     basis = make_basis(SQUARE, 4)
-    points = RNG.uniform([-1, 0], [3, 2], (count, 2))
+    rng = np.random.default_rng(5)
+    points = rng.uniform([-1, 0], [3, 2], (count, 2))
     x, target = SQUARE.to_reference(points), np.sin(points.sum(axis=1, keepdims=True))
-    weights, parts = RNG.uniform(0.5, 2, count), Chunking(count, size)
+    weights, parts = rng.uniform(0.5, 2, count), Chunking(count, size)
     plain = Rows(*(jnp.asarray(each) for each in (x, basis.table(points), target, weights)))
     chunked = ChunkedData(
         parts.split(x), parts.split(target), jnp.asarray(parts.pad(weights)), basis, parts
@@ -147,11 +147,11 @@ def test_loss_and_gradient_on_data_are_those_without_chunks(size, constraint):
         assert_same(found, expected)
 
 
-def test_errors_densities_and_minibatches_are_those_without_chunks():
+def test_errors_densities_and_minibatches_are_those_without_chunks(rng):
     plain, chunked = data_rows(20)
     parameters = network(2, plain.table.shape[1])
     assert_same(eqx.filter_jit(chunked.error)(parameters), plain.error(parameters))
-    squares = jnp.asarray(RNG.uniform(size=plain.table.shape[1]))
+    squares = jnp.asarray(rng.uniform(size=plain.table.shape[1]))
     assert_same(eqx.filter_jit(chunked.density)(squares)[:53], plain.density(squares))
     for chosen in (jnp.asarray([52, 0, 20, 19]), slice(None, None, 10), slice(30)):
         found, expected = chunked.take(chosen), plain.take(chosen)
@@ -223,8 +223,8 @@ def test_gauss_newton_steps_are_those_without_chunks():
         assert_same(found, expected, 1e-10)
 
 
-def test_compressed_rows_have_the_inner_products_of_all_rows():
-    rows = RNG.normal(size=(9, 20, 5)) * np.logspace(0, -7, 5)
+def test_compressed_rows_have_the_inner_products_of_all_rows(rng):
+    rows = rng.normal(size=(9, 20, 5)) * np.logspace(0, -7, 5)
     few = compressed(lambda chunk, scale: scale * chunk, jnp.asarray(rows), jnp.asarray(2.0))
     assert few.shape == (5, 5)
     whole = 2 * rows.reshape(-1, 5)
@@ -277,8 +277,8 @@ def test_points_that_do_not_fit_are_refused_with_what_would():
         pann.solve(poisson(), points=100_000, sampling="sobol", recipe=(Adam(1),), memory="1MB")
 
 
-def test_fits_are_those_without_chunks():
-    x = RNG.uniform(-1, 1, (1001, 2))
+def test_fits_are_those_without_chunks(rng):
+    x = rng.uniform(-1, 1, (1001, 2))
     y = np.sin(3 * x[:, 0]) * x[:, 1]
     for recipe in ((LBFGS(3), Prune(1e-5)), (Adam(12, batch_size=100, record_every=4),)):
         options = dict(degree=5, width=6, depth=2, recipe=recipe, trials=2, constraint="E")
@@ -302,15 +302,15 @@ def test_fits_are_those_without_chunks():
         ),
     ],
 )
-def test_what_needs_the_whole_table_says_so(options, message):
-    x = RNG.uniform(-1, 1, (500, 2))
+def test_what_needs_the_whole_table_says_so(options, message, rng):
+    x = rng.uniform(-1, 1, (500, 2))
     with pytest.raises(ValueError, match=message):
         fit(x, x[:, 0], degree=8, memory="20KB", **options)
 
 
-def test_the_estimator_fits_a_table_larger_than_its_memory():
-    x = RNG.uniform(-1, 1, (4000, 2))
-    y = np.sin(3 * x[:, 0]) * x[:, 1] + 0.1 * RNG.standard_normal(4000)
+def test_the_estimator_fits_a_table_larger_than_its_memory(rng):
+    x = rng.uniform(-1, 1, (4000, 2))
+    y = np.sin(3 * x[:, 0]) * x[:, 1] + 0.1 * rng.standard_normal(4000)
     options = dict(degree=3, width=8, depth=1, embedding=None, dropout=0.0, random_state=0)
     options |= dict(recipe=(Adam(200, batch_size=128, record_every=50),), precision="float64")
     plain = pann.PANNRegressor(**options).fit(x, y)

@@ -14,8 +14,9 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import pann
 
-RNG = np.random.default_rng(0)
-X = RNG.uniform(-1, 1, (150, 3))
+# Of the constants below; tests draw from the fixture `rng`.
+DRAWN = np.random.default_rng(0)
+X = DRAWN.uniform(-1, 1, (150, 3))
 Y = X[:, 0] ** 2 + X[:, 1] * X[:, 2]
 FRAME = pd.DataFrame(X, columns=["income", "house age", "x"])
 
@@ -98,8 +99,8 @@ def test_several_outputs_have_a_column_each():
     assert model.terms_[0].coefficients.shape == (2,)
 
 
-def test_rows_of_little_weight_have_little_say():
-    half_wrong = np.where(np.arange(150) < 75, Y, RNG.normal(size=150))
+def test_rows_of_little_weight_have_little_say(rng):
+    half_wrong = np.where(np.arange(150) < 75, Y, rng.normal(size=150))
     weights = np.where(np.arange(150) < 75, 1.0, 1e-12)
     errors = [
         np.abs(pann.PANNRegressor(degree=2, width=0).fit(X, half_wrong, w).predict(X) - Y).max()
@@ -127,9 +128,9 @@ def test_an_ensemble_predicts_its_mean_and_deviation():
         pann.PANNRegressor(**SMALL).fit(X, Y).predict(X, return_std=True)
 
 
-def test_early_stopping_restores_the_best_state():
+def test_early_stopping_restores_the_best_state(rng):
     """Noise alone: the longer the training the worse the held-out error."""
-    noise = RNG.normal(size=150)
+    noise = rng.normal(size=150)
     adam = pann.Adam(400, pann.Constant(0.03), patience=400, record_every=5)
     model = pann.PANNRegressor(degree=0, width=20, depth=2, recipe=(adam,), random_state=0)
     model.fit(X, noise)
@@ -213,8 +214,8 @@ def ishigami(rows):
 
 
 @pytest.mark.slow
-def test_sobol_indices_are_those_of_the_closed_form_and_of_monte_carlo():
-    rows = RNG.uniform(-np.pi, np.pi, (1500, 3))
+def test_sobol_indices_are_those_of_the_closed_form_and_of_monte_carlo(rng):
+    rows = rng.uniform(-np.pi, np.pi, (1500, 3))
     model = pann.PANNRegressor(width=0).fit(rows, ishigami(rows))
     indices = model.sobol_indices()
     variance = 7**2 / 8 + 0.1 * np.pi**4 / 5 + 0.1**2 * np.pi**8 / 18 + 0.5
@@ -228,7 +229,7 @@ def test_sobol_indices_are_those_of_the_closed_form_and_of_monte_carlo():
     kinked.fit(rows, np.abs(rows[:, 0]) + rows[:, 1] * rows[:, 2])
     indices = kinked.sobol_indices()
     low, high = rows.min(axis=0), rows.max(axis=0)
-    one, other = (RNG.uniform(low, high, (40_000, 3)) for _ in range(2))
+    one, other = (rng.uniform(low, high, (40_000, 3)) for _ in range(2))
     values = kinked.predict(one)
     for axis in range(3):
         mixed = one.copy()

@@ -18,7 +18,6 @@ from pann.pde.checks import checked
 from pann.pde.lift import make_ansatz
 from pann.pde.placing import place_conditions, place_inside
 
-RNG = np.random.default_rng(0)
 LINE = Box(x=(0, 2))
 SQUARE = Box(x=(-1, 1), y=(0, 3))
 CUBE = Box(x=(0, 1), y=(0, 2), z=(-1, 1))
@@ -52,8 +51,9 @@ def poisson(**changes):
 
 def on_faces(domain, num_points=50):
     """Random points on every face in space, with the corners, by names of axes."""
+    rng = np.random.default_rng(0)
     for axis, side in domain.boundary.sides:
-        reference = RNG.uniform(-1, 1, (num_points, domain.dimension))
+        reference = rng.uniform(-1, 1, (num_points, domain.dimension))
         reference[:8] = np.sign(reference[:8])
         reference[:, domain.names.index(axis)] = -1 if side == "lower" else 1
         points = domain.from_reference(reference)
@@ -73,7 +73,7 @@ def random_solution(problem, degree=3):
     """A solution with random coefficients: conditions must hold for any."""
     solution = pann.solve(problem, degree=degree, width=0)
     parameters = solution.model.parameters
-    b = jnp.asarray(RNG.normal(size=parameters.b.shape))
+    b = jnp.asarray(np.random.default_rng(0).normal(size=parameters.b.shape))
     model = dataclasses.replace(solution.model, parameters=dataclasses.replace(parameters, b=b))
     return dataclasses.replace(solution, model=model)
 
@@ -91,7 +91,7 @@ def random_solution(problem, degree=3):
     ],
     ids=["1", "2", "3", "4"],
 )
-def test_the_lift_has_the_values_and_the_bump_vanishes_on_every_face(domain, exact):
+def test_the_lift_has_the_values_and_the_bump_vanishes_on_every_face(domain, exact, rng):
     residual = lambda u: u.xx
     ansatz = make_ansatz(Problem(domain, residual, [Dirichlet(domain.boundary, exact, hard=True)]))
     zero = (0,) * domain.dimension
@@ -99,16 +99,16 @@ def test_the_lift_has_the_values_and_the_bump_vanishes_on_every_face(domain, exa
         points = np.stack([at[name] for name in domain.names], axis=1)
         np.testing.assert_allclose(ansatz.lift(points, zero)[:, 0], exact(**at), rtol=0, atol=2e-13)
         np.testing.assert_array_equal(ansatz.bump(points, zero), 0.0)
-    inside = domain.from_reference(RNG.uniform(-0.9, 0.9, (50, domain.dimension)))
+    inside = domain.from_reference(rng.uniform(-0.9, 0.9, (50, domain.dimension)))
     assert np.min(ansatz.bump(inside, zero)) > 0
 
 
-def test_the_lift_is_the_transfinite_interpolant():
+def test_the_lift_is_the_transfinite_interpolant(rng):
     """Against the formula of Gordon and Hall written out on the unit square."""
     box = Box(x=(0, 1), y=(0, 1))
     g = lambda x, y: np.exp(x) * np.cos(3 * y) + x**2
     conditions = [Dirichlet(box.boundary, g, hard=True)]
-    x, y = RNG.uniform(0, 1, (2, 40))
+    x, y = rng.uniform(0, 1, (2, 40))
     along_x = (1 - x) * g(0, y) + x * g(1, y)
     along_y = (1 - y) * g(x, 0) + y * g(x, 1)
     corners = (1 - x) * ((1 - y) * g(0, 0) + y * g(0, 1)) + x * ((1 - y) * g(1, 0) + y * g(1, 1))
@@ -117,10 +117,10 @@ def test_the_lift_is_the_transfinite_interpolant():
     np.testing.assert_allclose(lift, along_x + along_y - corners, atol=1e-13)
 
 
-def test_a_face_alone_is_extended_as_it_is_and_no_terms_are_left_of_zero():
+def test_a_face_alone_is_extended_as_it_is_and_no_terms_are_left_of_zero(rng):
     face = SQUARE.face("y", "upper")
     ansatz = make_ansatz(poisson(conditions=[Dirichlet(face, lambda x, y: x**3, hard=True)]))
-    points = SQUARE.from_reference(RNG.uniform(-1, 1, (30, 2)))
+    points = SQUARE.from_reference(rng.uniform(-1, 1, (30, 2)))
     np.testing.assert_allclose(ansatz.lift(points, (0, 0))[:, 0], points[:, 0] ** 3, atol=1e-14)
     assert ansatz.powers == (((0, 0), (0, 1)),)
     nothing = make_ansatz(poisson(conditions=[Dirichlet(SQUARE.boundary, 0.0, hard=True)]))
@@ -129,10 +129,10 @@ def test_a_face_alone_is_extended_as_it_is_and_no_terms_are_left_of_zero():
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-20, 1e20])
-def test_values_that_are_zero_up_to_rounding_need_no_lift_whatever_their_scale(scale):
+def test_values_that_are_zero_up_to_rounding_need_no_lift_whatever_their_scale(scale, rng):
     wave = lambda x, y: scale * np.sin(np.pi * x) * np.sin(np.pi * y)
     ansatz = make_ansatz(poisson(conditions=[Dirichlet(SQUARE.boundary, wave, hard=True)]))
-    points = SQUARE.from_reference(RNG.uniform(-1, 1, (30, 2)))
+    points = SQUARE.from_reference(rng.uniform(-1, 1, (30, 2)))
     np.testing.assert_allclose(ansatz.lift(points, (0, 0)), 0.0, atol=1e-14 * scale)
 
 
@@ -150,7 +150,7 @@ def test_values_need_not_be_defined_inside():
     np.testing.assert_allclose(ansatz.lift(np.array([[0.3, 2.0]]), (0, 0)), 2.0, atol=1e-13)
 
 
-def test_derivatives_of_lift_and_bump_are_those_of_automatic_differentiation():
+def test_derivatives_of_lift_and_bump_are_those_of_automatic_differentiation(rng):
     """The bump's formula is written out again in jnp, on a box that is not [-1, 1]."""
     wave = lambda x, t: jnp.sin(3 * x) * jnp.cos(3 * t)
     conditions = [
@@ -163,7 +163,7 @@ def test_derivatives_of_lift_and_bump_are_those_of_automatic_differentiation():
     # Of the Boolean sum; L_t wave = sin(3 x), and L_x is linear in x.
     edge = lambda t: jnp.sin(3.0) * jnp.cos(3 * t)
     lift = lambda x, t: jnp.sin(3 * x) + x * edge(t) - x * jnp.sin(3.0)
-    points = TIME.from_reference(RNG.uniform(-1, 1, (20, 2)))
+    points = TIME.from_reference(rng.uniform(-1, 1, (20, 2)))
     for order in [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (0, 2), (2, 2), (3, 0)]:
         expected = []
         for function in (bump, lift):
@@ -175,7 +175,7 @@ def test_derivatives_of_lift_and_bump_are_those_of_automatic_differentiation():
         np.testing.assert_allclose(ansatz.lift(points, order)[:, 0], expected[1], atol=1e-10)
 
 
-def test_a_wrapped_block_has_the_residuals_of_u():
+def test_a_wrapped_block_has_the_residuals_of_u(rng):
     """Every kind of rows, against polynomials u = lift + bump v multiplied out by hand."""
     line = Box(x=(0, 2), y=(0, 1))
     problem = Problem(
@@ -194,14 +194,14 @@ def test_a_wrapped_block_has_the_residuals_of_u():
     ansatz = make_ansatz(problem)
     assert ansatz.hard_fields == (0,)
     basis = make_basis(line, 3)
-    b = RNG.normal(size=(basis.num_terms, 2))
+    b = rng.normal(size=(basis.num_terms, 2))
     # bump = x / 2 in the domain's coordinates, lift = 1 + y: u in a basis of one degree more.
     larger = make_basis(line, 4)
-    nodes = line.from_reference(RNG.uniform(-1, 1, (60, 2)))
+    nodes = line.from_reference(rng.uniform(-1, 1, (60, 2)))
     v = basis.table(nodes) @ b
     u = 1 + nodes[:, 1] + nodes[:, 0] / 2 * v[:, 0]
     of_u = np.linalg.lstsq(larger.table(nodes), np.stack([u, v[:, 1]], axis=1), rcond=None)[0]
-    inside = line.from_reference(RNG.uniform(-1, 1, (20, 2)))
+    inside = line.from_reference(rng.uniform(-1, 1, (20, 2)))
     placed = [place_inside(problem, inside, orders), *place_conditions(problem, 4)]
     assert [each.name.split()[0] for each in placed] == [
         "residual",
@@ -361,8 +361,8 @@ def test_a_box_in_space():
     assert_exact_on_faces(solution, exact)
 
 
-def test_an_unknown_parameter_is_found_beside_hard_conditions():
-    where = RNG.uniform(0, np.pi, (30, 1))
+def test_an_unknown_parameter_is_found_beside_hard_conditions(rng):
+    where = rng.uniform(0, np.pi, (30, 1))
     line = Box(x=(0, np.pi))
     problem = Problem(
         line,
@@ -412,9 +412,9 @@ def test_a_network_is_trained_under_the_ansatz(with_network):
 
 
 @pytest.mark.slow
-def test_the_halves_add_up_and_the_networks_vanishes_on_the_faces(with_network):
+def test_the_halves_add_up_and_the_networks_vanishes_on_the_faces(with_network, rng):
     _, _, both = with_network
-    x, y = RNG.uniform(-1, 1, 30), RNG.uniform(0, 3, 30)
+    x, y = rng.uniform(-1, 1, 30), rng.uniform(0, 3, 30)
     network, polynomial = both.parts(x=x, y=y)
     assert np.std(network) > 1e-3
     np.testing.assert_array_equal(network + polynomial, both(x=x, y=y))
@@ -447,8 +447,8 @@ def solved():
     return pann.solve(poisson(), degree=18, width=0)
 
 
-def test_derivatives_are_the_analytic_ones(solved):
-    x, y = RNG.uniform(-1, 1, 20), RNG.uniform(0, 3, 20)
+def test_derivatives_are_the_analytic_ones(solved, rng):
+    x, y = rng.uniform(-1, 1, 20), rng.uniform(0, 3, 20)
     sine, cosine, growth = np.sin(2 * x), np.cos(2 * x), np.exp(2 * y) / 100
     for orders, expected in [
         ({}, sine * growth + x * y),
@@ -485,13 +485,13 @@ def test_a_solution_under_an_ansatz_can_be_gone_on_with(solved):
         pann.solve(poisson(), degree=8, width=0, start_from=soft)
 
 
-def test_a_saved_solution_is_the_same_without_the_users_code(solved, tmp_path):
+def test_a_saved_solution_is_the_same_without_the_users_code(solved, tmp_path, rng):
     solved.save(tmp_path / "u.pann")
     loaded = pann.load(tmp_path / "u.pann")
     assert loaded.problem is None
     assert loaded.ansatz.powers == solved.ansatz.powers
     assert loaded.ansatz.basis == solved.ansatz.basis
-    x, y = RNG.uniform(-1, 1, 20), RNG.uniform(0, 3, 20)
+    x, y = rng.uniform(-1, 1, 20), rng.uniform(0, 3, 20)
     np.testing.assert_array_equal(loaded(x=x, y=y), solved(x=x, y=y))
     for orders in ({"x": 1}, {"x": 2, "y": 1}):
         np.testing.assert_array_equal(

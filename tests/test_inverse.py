@@ -18,16 +18,14 @@ from pann.pde.placing import place_conditions, place_inside
 from pann.points import sample
 from pann.problems import kdv_inverse
 
-RNG = np.random.default_rng(5)
-
-
 # ---- The linear algebra ----
 
 
 def random_system(num_data: int = 30, columns: int = 8) -> Linearized:
-    rows = RNG.normal(size=(20, columns))
-    data = RNG.normal(size=(num_data, columns))
-    residual, misfit = RNG.normal(size=20), RNG.normal(size=num_data)
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(20, columns))
+    data = rng.normal(size=(num_data, columns))
+    residual, misfit = rng.normal(size=20), rng.normal(size=num_data)
     square = float(residual @ residual)
     return Linearized(rows.T @ rows, rows.T @ residual, square, data, data.T @ data, misfit)
 
@@ -219,13 +217,13 @@ def blocks_of(problem: Problem, degree: int) -> tuple[Any, Any]:
     return tuple(make_block(each, problem, basis, "float64") for each in placed), basis
 
 
-def test_the_start_fits_the_data_and_the_parameters_follow() -> None:
+def test_the_start_fits_the_data_and_the_parameters_follow(rng: np.random.Generator) -> None:
     problem = advection_diffusion(0.01)
     with jax.enable_x64(True):
         blocks, basis = blocks_of(problem, 10)
         zero = start(basis.num_terms, 1, problem.parameters, "float64")
         begun = start_from_data(blocks, basis, zero)
-        points = RING.from_reference(RNG.uniform(-1, 1, (1000, 2)))
+        points = RING.from_reference(rng.uniform(-1, 1, (1000, 2)))
         error = basis.table(points) @ np.asarray(begun.b)[:, 0] - drifting(*points.T, np)
     assert np.sqrt(np.mean(error**2)) < 0.02
     assert float(begun.parameters["c"]) == pytest.approx(SPEED, rel=0.05)

@@ -14,11 +14,10 @@ from pann.network import AxisUnits, Circles, ModifiedMLP, RandomFourier, activat
 
 DOMAIN = Box(x=(0.0, 3.0), y=(-2.0, -1.0))
 BASIS = make_basis(DOMAIN, 3)
-GENERATOR = np.random.default_rng(0)
 
 
 def random_points(count):
-    return DOMAIN.from_reference(GENERATOR.uniform(-1, 1, (count, 2)))
+    return DOMAIN.from_reference(np.random.default_rng(0).uniform(-1, 1, (count, 2)))
 
 
 def random_model(seed=0, *, num_outputs=None, precision="float64", **options):

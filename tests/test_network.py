@@ -31,7 +31,6 @@ from pann.network import (
     activation_named,
 )
 
-GENERATOR = np.random.default_rng(0)
 TOLERANCES = {"float64": 1e-13, "float32": 1e-5}
 PRECISIONS = list(TOLERANCES)
 
@@ -154,8 +153,8 @@ def test_slopes_are_log_uniform_between_the_scales(dtype):
     assert stats.kstest(place, "uniform").pvalue > 1e-4
 
 
-def test_each_hyperplane_passes_through_its_center():
-    centers = jnp.asarray(GENERATOR.uniform(-1, 1, (400, 3)))
+def test_each_hyperplane_passes_through_its_center(rng):
+    centers = jnp.asarray(rng.uniform(-1, 1, (400, 3)))
     weights, biases = draw(
         lambda key: Complementary().first_layer(3, 400, key=key, dtype="float64", centers=centers)
     )
@@ -221,9 +220,9 @@ def test_bad_initializations_are_refused(options, message):
     "kind, widths",
     [("mlp", (7,)), ("mlp", (5, 7, 4)), ("modified", (5, 5)), ("modified", (6,) * 4)],
 )
-def test_features_equal_a_forward_pass_in_numpy(kind, widths, dtype):
+def test_features_equal_a_forward_pass_in_numpy(kind, widths, dtype, rng):
     network = random_parameters(0, widths=widths, dtype=dtype, kind=kind).network
-    points = GENERATOR.uniform(-1, 1, (20, 2)).astype(dtype)
+    points = rng.uniform(-1, 1, (20, 2)).astype(dtype)
     features = jax.jit(jax.vmap(network.features))(jnp.asarray(points))
     assert network.width == widths[-1]
     assert features.dtype == dtype
@@ -284,9 +283,9 @@ def test_gates_need_layers_of_equal_width(widths):
 
 
 @pytest.mark.parametrize("widths", [(5, 5), (5, 5, 5)])
-def test_select_keeps_units_of_a_modified_network(widths):
+def test_select_keeps_units_of_a_modified_network(widths, rng):
     network = random_parameters(0, widths=widths, kind="modified").network
-    points = GENERATOR.uniform(-1, 1, (20, 2))
+    points = rng.uniform(-1, 1, (20, 2))
     expected = forward(network, points)
     once = network.select(np.array([4, 0, 3]))
     twice = once.select(np.array([2, 0]))
@@ -352,10 +351,10 @@ def test_dropout_is_off_without_a_key_and_differs_from_point_to_point():
 
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
-def test_random_fourier_features_match_numpy(dtype):
-    frequencies = jnp.asarray(2 * GENERATOR.normal(size=(5, 3)), dtype)
+def test_random_fourier_features_match_numpy(dtype, rng):
+    frequencies = jnp.asarray(2 * rng.normal(size=(5, 3)), dtype)
     embedding = build(RandomFourierFeatures, frequencies=frequencies)
-    x = GENERATOR.uniform(-1, 1, 3).astype(dtype)
+    x = rng.uniform(-1, 1, 3).astype(dtype)
     phase = np.asarray(embedding.frequencies) @ x
     assert embedding.num_outputs == 10
     actual = eqx.filter_jit(embedding)(jnp.asarray(x))
@@ -371,8 +370,8 @@ def test_random_fourier_frequencies_have_their_scale():
 
 @pytest.mark.parametrize("rectified", [False, True])
 @pytest.mark.parametrize("dtype", PRECISIONS)
-def test_the_periodic_embedding_matches_a_loop_over_features(dtype, rectified):
-    normal = lambda *shape: jnp.asarray(GENERATOR.normal(size=shape), dtype)
+def test_the_periodic_embedding_matches_a_loop_over_features(dtype, rectified, rng):
+    normal = lambda *shape: jnp.asarray(rng.normal(size=shape), dtype)
     embedding = build(
         PeriodicEmbedding,
         frequencies=normal(3, 5),
@@ -380,7 +379,7 @@ def test_the_periodic_embedding_matches_a_loop_over_features(dtype, rectified):
         biases=normal(3, 4),
         rectified=rectified,
     )
-    x = GENERATOR.uniform(-1, 1, 3).astype(dtype)
+    x = rng.uniform(-1, 1, 3).astype(dtype)
     expected = list(x)
     for feature in range(3):
         phase = 2 * np.pi * np.asarray(embedding.frequencies)[feature] * x[feature]
@@ -398,13 +397,13 @@ def test_the_periodic_embedding_matches_a_loop_over_features(dtype, rectified):
 
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
-def test_axis_units_match_a_loop_over_units(dtype):
-    slopes, centers = (jnp.asarray(GENERATOR.normal(size=8), dtype) for _ in range(2))
+def test_axis_units_match_a_loop_over_units(dtype, rng):
+    slopes, centers = (jnp.asarray(rng.normal(size=8), dtype) for _ in range(2))
     activation = activation_named("sin")
     embedding = build(
         AxisEmbedding, slopes=slopes, centers=centers, num_inputs=3, activation=activation
     )
-    x = GENERATOR.uniform(-1, 1, 3).astype(dtype)
+    x = rng.uniform(-1, 1, 3).astype(dtype)
     expected = [
         np.sin(float(slope) * (x[unit % 3] - float(center)))
         for unit, (slope, center) in enumerate(zip(slopes, centers, strict=True))
@@ -434,11 +433,11 @@ def test_options_build_their_embedding(options, kind, num_outputs):
 
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
-def test_random_waves_of_circles_match_numpy_and_are_periodic(dtype):
+def test_random_waves_of_circles_match_numpy_and_are_periodic(dtype, rng):
     options = Circles((1,), 5, 2.0)
     tanh = activation_named("tanh")
     embedding = draw(lambda key: options.build(2, tanh, key=key, dtype=dtype))
-    x = GENERATOR.uniform(-1, 1, 2).astype(dtype)
+    x = rng.uniform(-1, 1, 2).astype(dtype)
     circles = np.array([x[0], np.cos(np.pi * x[1]), np.sin(np.pi * x[1])])
     phase = np.asarray(embedding.waves.frequencies) @ circles
     expected = np.concatenate([np.cos(phase), np.sin(phase)])

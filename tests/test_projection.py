@@ -8,7 +8,6 @@ from pann.domain import Box
 
 BOX = Box(x=(0.0, 3.0), y=(-2.0, -1.0))
 MIXED = Box(x=(0.0, 2.0), y=(-2.0, -1.0), periodic="x")
-GENERATOR = np.random.default_rng(1)
 
 
 def cubic(x, y):
@@ -18,18 +17,18 @@ def cubic(x, y):
 @pytest.mark.parametrize("preconditioner", [False, True])
 @pytest.mark.parametrize("families", ["legendre", "chebyshev"])
 @pytest.mark.parametrize("scaling", ["plain", "orthonormal"])
-def test_projection_reproduces_polynomials(preconditioner, families, scaling):
+def test_projection_reproduces_polynomials(preconditioner, families, scaling, rng):
     basis = make_basis(BOX, 5, families=families, scaling=scaling)
     coefficients = project(basis, cubic, 6, preconditioner)
-    points = BOX.from_reference(GENERATOR.uniform(-1, 1, (50, 2)))
+    points = BOX.from_reference(rng.uniform(-1, 1, (50, 2)))
     np.testing.assert_allclose(basis.evaluate(points, coefficients), cubic(*points.T), rtol=1e-11)
     np.testing.assert_allclose(coefficients[basis.degrees > 3], 0.0, atol=1e-11)
 
 
 @pytest.mark.parametrize("preconditioner", [False, True])
-def test_projection_reproduces_trigonometric_times_polynomial(preconditioner):
+def test_projection_reproduces_trigonometric_times_polynomial(preconditioner, rng):
     basis = make_basis(MIXED, 4)
-    expected = GENERATOR.normal(size=(len(basis), 2))
+    expected = rng.normal(size=(len(basis), 2))
     points, _ = quadrature(basis, (9, 5))
     actual = project(basis, basis.table(points) @ expected, (9, 5), preconditioner)
     np.testing.assert_allclose(actual, expected, atol=1e-12)
@@ -79,9 +78,9 @@ def test_too_few_nodes_are_noticed():
 
 @pytest.mark.parametrize("shape", [(60,), (60, 1), (60, 3)])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_least_squares_agrees_with_lapack_and_keeps_the_shape(shape, weighted):
-    table, values = GENERATOR.normal(size=(60, 12)), GENERATOR.normal(size=shape)
-    weights = GENERATOR.uniform(0.1, 2.0, 60) if weighted else np.ones(60)
+def test_least_squares_agrees_with_lapack_and_keeps_the_shape(shape, weighted, rng):
+    table, values = rng.normal(size=(60, 12)), rng.normal(size=shape)
+    weights = rng.uniform(0.1, 2.0, 60) if weighted else np.ones(60)
     roots = np.sqrt(weights)
     expected = np.linalg.lstsq(table * roots[:, None], (values.T * roots).T, rcond=None)[0]
     kept = table.copy(), values.copy()
@@ -92,19 +91,19 @@ def test_least_squares_agrees_with_lapack_and_keeps_the_shape(shape, weighted):
     np.testing.assert_array_equal(values, kept[1])
 
 
-def test_columns_of_very_different_size_are_not_taken_for_dependent():
-    table = GENERATOR.normal(size=(40, 8))
+def test_columns_of_very_different_size_are_not_taken_for_dependent(rng):
+    table = rng.normal(size=(40, 8))
     scales = 10.0 ** np.arange(-16, 16, 4)
-    expected = GENERATOR.normal(size=8) / scales
+    expected = rng.normal(size=8) / scales
     actual = least_squares(table * scales, table * scales @ expected)
     np.testing.assert_allclose(actual, expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-15])
-def test_dependent_columns_give_a_small_solution(noise):
-    table = GENERATOR.normal(size=(50, 6))
-    twice = np.column_stack([table, table[:, 0] + noise * GENERATOR.normal(size=50), np.zeros(50)])
-    values = table @ np.array([2.0, 1, 1, 1, 1, 1]) + GENERATOR.normal(size=50)
+def test_dependent_columns_give_a_small_solution(noise, rng):
+    table = rng.normal(size=(50, 6))
+    twice = np.column_stack([table, table[:, 0] + noise * rng.normal(size=50), np.zeros(50)])
+    values = table @ np.array([2.0, 1, 1, 1, 1, 1]) + rng.normal(size=50)
     actual = least_squares(twice, values)
     alone = least_squares(table, values)
     np.testing.assert_allclose(twice @ actual, table @ alone, atol=1e-12)
@@ -112,8 +111,8 @@ def test_dependent_columns_give_a_small_solution(noise):
     assert actual[7] == 0.0
 
 
-def test_a_point_of_weight_zero_does_not_count():
-    table, values = GENERATOR.normal(size=(20, 4)), GENERATOR.normal(size=20)
+def test_a_point_of_weight_zero_does_not_count(rng):
+    table, values = rng.normal(size=(20, 4)), rng.normal(size=20)
     weights = np.r_[0.0, np.ones(19)]
     expected = least_squares(table[1:], values[1:])
     np.testing.assert_allclose(least_squares(table, values, weights), expected, rtol=1e-11)
@@ -132,9 +131,9 @@ def test_fit_converges_exponentially_for_an_analytic_function():
     assert errors[2] < errors[1] / 2**4
 
 
-def test_fewer_points_than_terms_are_refused_with_the_degree_that_fits():
+def test_fewer_points_than_terms_are_refused_with_the_degree_that_fits(rng):
     basis = make_basis(BOX, 26)
-    points = BOX.from_reference(GENERATOR.uniform(-1, 1, (200, 2)))
+    points = BOX.from_reference(rng.uniform(-1, 1, (200, 2)))
     with pytest.raises(
         ValueError, match=r"degree 26 has 378 terms but there are only 200 points; lower .* most 18"
     ):
@@ -165,15 +164,15 @@ def test_christoffel_weights_at_the_ends_and_on_average():
     np.testing.assert_allclose(plain, 1.0, rtol=1e-13)
 
 
-def test_christoffel_weights_of_whole_frequencies_are_one():
+def test_christoffel_weights_of_whole_frequencies_are_one(rng):
     """cos^2 + sin^2 = 1: translation invariance leaves nothing to weigh."""
     basis = make_basis(Box(x=(0.0, 1.0), periodic="x"), 6)
-    points = GENERATOR.uniform(size=(30, 1))
+    points = rng.uniform(size=(30, 1))
     np.testing.assert_allclose(christoffel_weights(basis, points), 1.0, rtol=1e-12)
 
 
-def test_christoffel_weights_do_not_depend_on_the_scaling_of_the_basis():
-    points = BOX.from_reference(GENERATOR.uniform(-1, 1, (20, 2)))
+def test_christoffel_weights_do_not_depend_on_the_scaling_of_the_basis(rng):
+    points = BOX.from_reference(rng.uniform(-1, 1, (20, 2)))
     plain, orthonormal = (
         christoffel_weights(make_basis(BOX, 6, scaling=scaling), points)
         for scaling in ("plain", "orthonormal")

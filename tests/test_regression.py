@@ -14,9 +14,10 @@ from pann.regression import fit, relative_l2
 from pann.training import LBFGS, Adam, Constant, Cosine, LeastSquares, Prune, recipes
 
 SQUARE = Box.cube(2)
-GENERATOR = np.random.default_rng(0)
-NEW = GENERATOR.uniform(-1, 1, (500, 2))
-X = GENERATOR.uniform(-1, 1, (100, 2))
+# Of the constants below; tests draw from the fixture `rng`.
+DRAWN = np.random.default_rng(0)
+NEW = DRAWN.uniform(-1, 1, (500, 2))
+X = DRAWN.uniform(-1, 1, (100, 2))
 Y = np.sin(3 * X[:, 0]) * np.exp(X[:, 1])
 # A recipe without iterations: one program for the network, one for the polynomial.
 SOLVE = (LeastSquares("both"),)
@@ -211,8 +212,8 @@ def test_several_outputs_are_fitted_as_each_alone():
     np.testing.assert_allclose(column, polynomial_fit(X, both[:, :1]), atol=1e-12)
 
 
-def test_sample_weights_weigh_the_squares_and_rows_of_weight_zero_are_ignored():
-    weights = GENERATOR.uniform(0.1, 3, 100)
+def test_sample_weights_weigh_the_squares_and_rows_of_weight_zero_are_ignored(rng):
+    weights = rng.uniform(0.1, 3, 100)
     weights[20:50] = 0
     made = fit(X, Y, degree=3, width=0, sample_weight=weights, domain=SQUARE)
     np.testing.assert_allclose(made(NEW), polynomial_fit(X, Y, weights), atol=1e-12)
@@ -330,9 +331,9 @@ def test_relative_l2():
 
 
 @pytest.mark.parametrize("preconditioner", [False, True])
-def test_l2_projection_reproduces_polynomials(preconditioner):
+def test_l2_projection_reproduces_polynomials(preconditioner, rng):
     basis = make_basis(SQUARE, 5)
-    coefficients = GENERATOR.normal(size=len(basis))
+    coefficients = rng.normal(size=len(basis))
     function = lambda points: basis.evaluate(points, coefficients)
     made = baselines.l2_projection(basis, function, 64, preconditioner=preconditioner)
     np.testing.assert_allclose(made.coefficients, coefficients, atol=1e-12)

@@ -6,10 +6,11 @@ from sklearn.linear_model import Ridge as SklearnRidge
 
 from pann.basis import ridge
 
-RNG = np.random.default_rng(1)
-TABLE = np.concatenate([np.ones((40, 1)), RNG.normal(1.0, 1.0, (40, 8))], axis=1)
-TARGET = TABLE @ RNG.normal(size=(9, 2)) + 0.7 * RNG.normal(size=(40, 2))
-WEIGHTS = RNG.uniform(0.5, 2.0, 40)
+# Of the constants below; tests draw from the fixture `rng`.
+DRAWN = np.random.default_rng(1)
+TABLE = np.concatenate([np.ones((40, 1)), DRAWN.normal(1.0, 1.0, (40, 8))], axis=1)
+TARGET = TABLE @ DRAWN.normal(size=(9, 2)) + 0.7 * DRAWN.normal(size=(40, 2))
+WEIGHTS = DRAWN.uniform(0.5, 2.0, 40)
 
 
 def penalty_in_absolute_terms(penalty):
@@ -52,8 +53,8 @@ def test_the_penalty_with_the_lowest_error_is_taken():
     assert best.error == pytest.approx(min(errors))
 
 
-def test_noise_is_penalized_and_a_polynomial_is_not():
-    noise = RNG.normal(size=(40, 1))
+def test_noise_is_penalized_and_a_polynomial_is_not(rng):
+    noise = rng.normal(size=(40, 1))
     assert ridge(TABLE, noise, np.ones(40)).penalty > 1e-2
     exact = ridge(TABLE, TABLE @ np.arange(9.0)[:, None], np.ones(40))
     np.testing.assert_allclose(exact.coefficients[:, 0], np.arange(9.0), atol=1e-10)
@@ -68,8 +69,8 @@ def test_repeated_columns_share_their_coefficient():
     assert solved.error == pytest.approx(plain.error)
 
 
-def test_more_columns_than_rows_are_no_obstacle():
-    wide = np.concatenate([TABLE, RNG.normal(size=(40, 60))], axis=1)
+def test_more_columns_than_rows_are_no_obstacle(rng):
+    wide = np.concatenate([TABLE, rng.normal(size=(40, 60))], axis=1)
     solved = ridge(wide, TARGET, np.ones(40))
     assert np.all(np.isfinite(solved.coefficients))
     assert solved.error < np.sqrt(np.mean(TARGET**2))

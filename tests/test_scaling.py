@@ -11,15 +11,16 @@ from pann.scaling import (
     scale_targets,
 )
 
-RNG = np.random.default_rng(0)
+# Of the constants below; tests draw from the fixture `rng`.
+DRAWN = np.random.default_rng(0)
 COLUMNS = {
-    "uniform": RNG.uniform(-3, 5, 2000),
-    "normal": RNG.normal(7, 0.1, 2000),
-    "cauchy": RNG.standard_cauchy(2000),
-    "lognormal": np.exp(2 * RNG.normal(size=2000)),
-    "flag": (RNG.uniform(size=2000) < 0.02) * 1.0,
-    "counts": RNG.poisson(2.0, 2000) * 1.0,
-    "tiny": 1e-300 * RNG.uniform(size=2000),
+    "uniform": DRAWN.uniform(-3, 5, 2000),
+    "normal": DRAWN.normal(7, 0.1, 2000),
+    "cauchy": DRAWN.standard_cauchy(2000),
+    "lognormal": np.exp(2 * DRAWN.normal(size=2000)),
+    "flag": (DRAWN.uniform(size=2000) < 0.02) * 1.0,
+    "counts": DRAWN.poisson(2.0, 2000) * 1.0,
+    "tiny": 1e-300 * DRAWN.uniform(size=2000),
 }
 SCALES = {"range": scale_by_range, "rank": scale_by_rank}
 
@@ -79,10 +80,10 @@ def test_constant_columns_become_zero(scale):
     np.testing.assert_array_equal(scaling(np.array([[3.0], [8.0]])), 0.0)
 
 
-def test_targets_are_standardized_by_their_weights_and_back():
-    values = RNG.normal(4.0, 3.0, (50, 2))
+def test_targets_are_standardized_by_their_weights_and_back(rng):
+    values = rng.normal(4.0, 3.0, (50, 2))
     values[:, 1] = 8.0
-    weights = RNG.integers(1, 4, 50).astype(float)
+    weights = rng.integers(1, 4, 50).astype(float)
     scaling = scale_targets(values, weights)
     repeated = np.repeat(values, weights.astype(int), axis=0)
     np.testing.assert_allclose(scaling.mean, repeated.mean(axis=0))

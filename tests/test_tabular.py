@@ -10,8 +10,6 @@ from pann.domain import Box
 from pann.tabular import Options, fit_table
 from pann.training import Adam
 
-RNG = np.random.default_rng(0)
-
 
 def basis_for(rows, values, degree=None, index_set=None, memory=2**30, always_plane=False):
     return choose_basis(
@@ -28,15 +26,15 @@ def basis_for(rows, values, degree=None, index_set=None, memory=2**30, always_pl
 
 
 @pytest.mark.parametrize("degree", [0, 1, 3, 6])
-def test_the_degree_of_a_polynomial_with_noise_is_found(degree):
-    rows = RNG.uniform(-1, 1, (400, 1))
-    values = legval(rows[:, 0], np.eye(degree + 1)[degree]) + 0.05 * RNG.normal(size=400)
+def test_the_degree_of_a_polynomial_with_noise_is_found(degree, rng):
+    rows = rng.uniform(-1, 1, (400, 1))
+    values = legval(rows[:, 0], np.eye(degree + 1)[degree]) + 0.05 * rng.normal(size=400)
     assert basis_for(rows, values)[1] == degree
 
 
-def test_gaps_in_the_degrees_are_overcome():
+def test_gaps_in_the_degrees_are_overcome(rng):
     """P10(x1) P10(x2) has nothing at degrees below 20."""
-    rows = RNG.uniform(-1, 1, (1500, 2))
+    rows = rng.uniform(-1, 1, (1500, 2))
     p10 = np.eye(11)[10]
     values = legval(rows[:, 0], p10) * legval(rows[:, 1], p10)
     basis, degree = basis_for(rows, values)
@@ -45,15 +43,15 @@ def test_gaps_in_the_degrees_are_overcome():
 
 
 @pytest.mark.parametrize("num_rows, num_columns", [(30, 1), (60, 5), (300, 60), (40, 100)])
-def test_the_terms_are_bounded_by_the_rows(num_rows, num_columns):
-    rows = RNG.uniform(-1, 1, (num_rows, num_columns))
+def test_the_terms_are_bounded_by_the_rows(num_rows, num_columns, rng):
+    rows = rng.uniform(-1, 1, (num_rows, num_columns))
     assert 1 <= len(basis_for(rows, rows[:, 0] ** 2)[0]) <= num_rows / 3
     with_plane, _ = basis_for(rows, rows[:, 0] ** 2, always_plane=True)
     assert 1 <= len(with_plane) <= max(num_rows / 3, num_columns + 1)
 
 
-def test_more_columns_than_rows_get_a_penalized_plane():
-    rows, test = (RNG.normal(size=(count, 80)) for count in (60, 500))
+def test_more_columns_than_rows_get_a_penalized_plane(rng):
+    rows, test = (rng.normal(size=(count, 80)) for count in (60, 500))
     slopes = np.linspace(1, 0, 80) ** 4
     table_fit = fitted(rows, rows @ slopes)
     assert table_fit.degree == 1
@@ -61,16 +59,16 @@ def test_more_columns_than_rows_get_a_penalized_plane():
     assert error < 0.7 * np.std(test @ slopes)
 
 
-def test_networks_and_degrees_asked_for_get_no_more_terms_than_rows():
-    rows = RNG.normal(size=(9, 10))
+def test_networks_and_degrees_asked_for_get_no_more_terms_than_rows(rng):
+    rows = rng.normal(size=(9, 10))
     with_network = fitted(rows, rows[:, 0], recipe=(Adam(2),), width=4)
     assert with_network.models[0].num_terms <= 9
     with pytest.raises(ValueError, match="only 9 points"):
         fitted(rows, rows[:, 0], degree=2)
 
 
-def test_memory_bounds_the_basis_and_a_degree_beyond_it_is_refused_with_one_that_fits():
-    rows = RNG.uniform(-1, 1, (1000, 3))
+def test_memory_bounds_the_basis_and_a_degree_beyond_it_is_refused_with_one_that_fits(rng):
+    rows = rng.uniform(-1, 1, (1000, 3))
     memory = 32 * 1000 * 20  # ten terms of degree 2, twenty of degree 3
     basis, _ = basis_for(rows, np.exp(rows.sum(axis=1)), memory=memory)
     assert len(basis) <= 20
@@ -78,8 +76,8 @@ def test_memory_bounds_the_basis_and_a_degree_beyond_it_is_refused_with_one_that
         basis_for(rows, rows[:, 0], degree=9, memory=memory)
 
 
-def test_a_degree_asked_for_is_used_with_a_sparser_set_where_total_degree_explodes():
-    few, many = RNG.uniform(-1, 1, (500, 2)), RNG.uniform(-1, 1, (500, 80))
+def test_a_degree_asked_for_is_used_with_a_sparser_set_where_total_degree_explodes(rng):
+    few, many = rng.uniform(-1, 1, (500, 2)), rng.uniform(-1, 1, (500, 80))
     assert basis_for(few, few[:, 0], degree=4)[0] == make_basis(Box.cube(2), 4)
     expected = make_basis(Box.cube(80), 2, index_set="hyperbolic_cross")
     assert basis_for(many, many[:, 0], degree=2)[0] == expected
@@ -94,18 +92,18 @@ def fitted(rows, values, **options):
     )
 
 
-def test_few_rows_get_a_polynomial_and_no_network():
-    rows = RNG.uniform(-1, 1, (60, 2))
+def test_few_rows_get_a_polynomial_and_no_network(rng):
+    rows = rng.uniform(-1, 1, (60, 2))
     table_fit = fitted(rows, rows[:, 0] ** 2 - rows[:, 1])
     assert list(table_fit.outcomes) == ["polynomial"]
     np.testing.assert_allclose(table_fit(rows)[0, :, 0], rows[:, 0] ** 2 - rows[:, 1], atol=1e-10)
 
 
 @pytest.mark.slow
-def test_noise_around_a_line_is_left_to_the_polynomial_and_a_kink_to_the_network():
-    rows = RNG.uniform(-1, 1, (400, 2))
-    test = RNG.uniform(-1, 1, (2000, 2))
-    line = fitted(rows, rows[:, 0] + RNG.normal(size=400))
+def test_noise_around_a_line_is_left_to_the_polynomial_and_a_kink_to_the_network(rng):
+    rows = rng.uniform(-1, 1, (400, 2))
+    test = rng.uniform(-1, 1, (2000, 2))
+    line = fitted(rows, rows[:, 0] + rng.normal(size=400))
     assert line.how == "polynomial"
     assert line.degree == 1
     kink = lambda x: np.abs(x[:, 0] + x[:, 1]) + 0.3 * np.sin(9 * x[:, 1])
@@ -117,19 +115,19 @@ def test_noise_around_a_line_is_left_to_the_polynomial_and_a_kink_to_the_network
 
 
 @pytest.mark.slow
-def test_the_gradient_candidate_learns_steps_that_polynomials_cannot():
-    rows = RNG.uniform(-1, 1, (3000, 3))
+def test_the_gradient_candidate_learns_steps_that_polynomials_cannot(rng):
+    rows = rng.uniform(-1, 1, (3000, 3))
     steps = lambda x: np.sign(x[:, 0] - 0.3) * np.sign(np.sin(5 * x[:, 1])) + 0.1 * x[:, 2]
-    table_fit = fitted(rows, steps(rows) + 0.1 * RNG.normal(size=3000), width=32, depth=2)
+    table_fit = fitted(rows, steps(rows) + 0.1 * rng.normal(size=3000), width=32, depth=2)
     assert table_fit.how == "gradient"
-    test = RNG.uniform(-1, 1, (2000, 3))
+    test = rng.uniform(-1, 1, (2000, 3))
     polynomial = fitted(rows, steps(rows), width=0)
     error = lambda fit: np.sqrt(np.mean((fit(test)[0, :, 0] - steps(test)) ** 2))
     assert error(table_fit) < 0.5 * error(polynomial)
 
 
-def test_rows_of_weight_zero_do_not_matter():
-    rows = RNG.uniform(-1, 1, (80, 2))
+def test_rows_of_weight_zero_do_not_matter(rng):
+    rows = rng.uniform(-1, 1, (80, 2))
     values = np.exp(rows[:, :1])
     weights = (np.arange(80) < 60) * 1.0
     values[60:] = 1e6
@@ -138,9 +136,9 @@ def test_rows_of_weight_zero_do_not_matter():
     np.testing.assert_array_equal(weighted(rows), fewer(rows))
 
 
-def test_constant_and_repeated_columns_change_nothing():
-    rows = RNG.uniform(-1, 1, (80, 2))
-    values = rows[:, 0] * rows[:, 1] + 0.1 * RNG.normal(size=80)
+def test_constant_and_repeated_columns_change_nothing(rng):
+    rows = rng.uniform(-1, 1, (80, 2))
+    values = rows[:, 0] * rows[:, 1] + 0.1 * rng.normal(size=80)
     plain = fitted(rows, values)(rows)
     constant = np.concatenate([rows, np.full((80, 1), 7.0)], axis=1)
     np.testing.assert_array_equal(fitted(constant, values)(constant), plain)
@@ -154,8 +152,8 @@ def test_a_table_of_constants_gives_the_mean():
     np.testing.assert_allclose(fitted(rows, values)(rows)[0, :, 0], 4.5)
 
 
-def test_halves_add_up_and_a_recipe_is_followed():
-    rows = RNG.uniform(-1, 1, (150, 2))
+def test_halves_add_up_and_a_recipe_is_followed(rng):
+    rows = rng.uniform(-1, 1, (150, 2))
     values = np.stack([rows[:, 0] ** 3, np.abs(rows[:, 1])], axis=1)
     table_fit = fitted(rows, values, recipe=(Adam(30),), width=6, depth=1, trials=2)
     assert list(table_fit.outcomes) == ["as asked"]
@@ -166,11 +164,11 @@ def test_halves_add_up_and_a_recipe_is_followed():
     assert not np.array_equal(network[0], network[1])
 
 
-def test_padding_rows_does_not_change_what_is_fitted():
+def test_padding_rows_does_not_change_what_is_fitted(rng):
     """150 rows are padded to 256 of which 106 weigh nothing: the same least squares."""
     from pann.regression import fit
 
-    rows = RNG.uniform(-1, 1, (150, 2))
+    rows = rng.uniform(-1, 1, (150, 2))
     values = np.exp(rows[:, 0]) * rows[:, 1]
     options = {"domain": Box.cube(2), "degree": 3, "width": 4, "depth": 1, "recipe": (Adam(40),)}
     plain = fit(rows, values, held_out=0.0, **options)

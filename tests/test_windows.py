@@ -26,7 +26,6 @@ from pann.pde.windows.time_axis import (
 from pann.problems.evolving import evolving
 from pann.problems.kdv import DISPERSION, EVOLUTION
 
-RNG = np.random.default_rng(0)
 RING = Box(x=(0, 2 * np.pi), t=(0, 1), periodic="x", time="t")
 LINE = Box(x=(0, 1), t=(0, 0.4), time="t")
 TORUS = Box(x=(0, 1), y=(0, 2), t=(0, 0.1), periodic=("x", "y"), time="t")
@@ -227,10 +226,10 @@ def test_windows_join_without_a_gap():
         np.testing.assert_allclose(solution(x=x, t=after), solution(x=x, t=before), atol=1e-13)
 
 
-def test_one_window_and_three_agree():
+def test_one_window_and_three_agree(rng):
     one = solve_in_windows(EXACT["nonlinear on a line"], windows=1, modes=14, degree=16)
     three = solve_in_windows(EXACT["nonlinear on a line"], windows=3, modes=14, degree=12)
-    x, t = RNG.uniform(0, 1, 50), RNG.uniform(0, 0.4, 50)
+    x, t = rng.uniform(0, 1, 50), rng.uniform(0, 0.4, 50)
     np.testing.assert_allclose(one(x=x, t=t), three(x=x, t=t), atol=1e-11)
 
 
@@ -297,11 +296,11 @@ def test_coefficients_frozen_in_time_precondition_conditions_too(name):
     np.testing.assert_allclose(np.asarray(frozen.model.parameters.b), b, atol=1e-10)
 
 
-def test_gmres_says_what_it_leaves():
+def test_gmres_says_what_it_leaves(rng):
     with jax.enable_x64(True):
         # A cyclic shift: no residual falls before all of its powers are there.
         matrix = jnp.asarray(np.roll(np.eye(8), 1, axis=0) + 2 * np.diag(np.arange(8) % 2))
-        right = jnp.asarray(RNG.standard_normal(8))
+        right = jnp.asarray(rng.standard_normal(8))
         found, left = gmres(lambda v: matrix @ v, lambda v: v, right, tolerance=0.0, iterations=3)
         krylov = np.stack([np.linalg.matrix_power(matrix, k) @ right for k in (1, 2, 3)], axis=1)
         best = right - krylov @ np.linalg.lstsq(krylov, right)[0]
@@ -309,10 +308,10 @@ def test_gmres_says_what_it_leaves():
         np.testing.assert_allclose(right - matrix @ found, best, atol=1e-10)
 
 
-def test_gmres_solves_what_is_not_symmetric():
+def test_gmres_solves_what_is_not_symmetric(rng):
     with jax.enable_x64(True):
-        matrix = jnp.asarray(np.eye(30) + 0.3 * RNG.standard_normal((30, 30)) / np.sqrt(30))
-        right = jnp.asarray(RNG.standard_normal((5, 6)))
+        matrix = jnp.asarray(np.eye(30) + 0.3 * rng.standard_normal((30, 30)) / np.sqrt(30))
+        right = jnp.asarray(rng.standard_normal((5, 6)))
         found, left = gmres(
             lambda v: (matrix @ v.ravel()).reshape(5, 6),
             lambda v: 2.0 * v,
@@ -345,11 +344,11 @@ def test_functions_of_time_are_polynomials_that_keep_the_start(order):
 
 
 @pytest.mark.parametrize("order", [1, 2])
-def test_decoupled_nodes_are_the_nodes(order):
+def test_decoupled_nodes_are_the_nodes(order, rng):
     """into and back diagonalize d/ds and d2/ds2 between values at the nodes and coefficients."""
     count, parts = 6, decouple(order, 6)
     values, *slopes = (table[:, order:] for table in node_tables(order, count))
-    coefficients = RNG.standard_normal(count)
+    coefficients = rng.standard_normal(count)
     for slope, number in zip(slopes, parts.numbers[1:], strict=True):
         solved = (parts.back @ ((parts.into @ (slope @ coefficients)) / number)).real
         np.testing.assert_allclose(solved, coefficients, atol=1e-10)
@@ -359,10 +358,10 @@ def test_decoupled_nodes_are_the_nodes(order):
 # ---- Pieces in space ----
 
 
-def test_pieces_move_to_finer_pieces_unchanged():
+def test_pieces_move_to_finer_pieces_unchanged(rng):
     coarse = SpaceAxis("x", 0.0, 3.0, PiecewiseLegendre((0.1,)), 4)
     fine = SpaceAxis("x", 0.0, 3.0, PiecewiseLegendre((-0.4, 0.1, 0.7)), 4)
-    b, x = RNG.standard_normal(coarse.num_functions), RNG.uniform(-1, 1, 40)
+    b, x = rng.standard_normal(coarse.num_functions), rng.uniform(-1, 1, 40)
     moved = fine.transfer_from(coarse) @ b
     np.testing.assert_allclose(fine.table(x) @ moved, coarse.table(x) @ b, atol=1e-12)
 
@@ -391,7 +390,7 @@ def test_a_front_gets_small_pieces():
 
 
 @pytest.mark.slow
-def test_a_start_that_violates_the_boundary_values():
+def test_a_start_that_violates_the_boundary_values(rng):
     """u = 1 cools from its ends: a sum of sines, of which a few are left after some time."""
     numbers = np.arange(1, 200, 2)[:, None]
     exact = lambda x, t: np.sum(
@@ -403,26 +402,26 @@ def test_a_start_that_violates_the_boundary_values():
     )
     problem = Problem(LINE, lambda u: u.t - u.xx, [Dirichlet(LINE.boundary, 0.0), Initial(1.0)])
     solution = solve_in_windows(problem, tolerance=1e-5)
-    x, t = RNG.uniform(0, 1, 200), RNG.uniform(0.01, 0.4, 200)
+    x, t = rng.uniform(0, 1, 200), rng.uniform(0.01, 0.4, 200)
     np.testing.assert_allclose(solution(x=x, t=t), exact(x, t), atol=1e-5)
 
 
 # ---- Solutions ----
 
 
-def test_a_file_gives_the_same_values(tmp_path):
+def test_a_file_gives_the_same_values(tmp_path, rng):
     solution = solve_in_windows(EXACT["two fields"], windows=3, modes=20, degree=9)
     solution.save(tmp_path / "waves.pann")
     loaded = pann.load(tmp_path / "waves.pann")
-    x, t = RNG.uniform(0, 6, 40), RNG.uniform(0, 1, 40)
+    x, t = rng.uniform(0, 6, 40), rng.uniform(0, 1, 40)
     np.testing.assert_array_equal(loaded(x=x, t=t), solution(x=x, t=t))
     assert loaded.report == solution.report
 
 
-def test_derivatives_and_parts():
+def test_derivatives_and_parts(rng):
     solution = solve_in_windows(EXACT["two fields"], windows=3, modes=20, degree=9)
     assert solution.model.basis.is_nearly_full
-    x, t = RNG.uniform(0, 6, 40), RNG.uniform(0, 1, 40)
+    x, t = rng.uniform(0, 6, 40), rng.uniform(0, 1, 40)
     u_xt, v_xt = solution.derivative({"x": 1, "t": 1}, x=x, t=t)
     np.testing.assert_allclose([u_xt, v_xt], [np.sin(x - t), -np.sin(x - t)], atol=1e-6)
     network, polynomial = solution.parts(x=x, t=t)
@@ -431,7 +430,7 @@ def test_derivatives_and_parts():
 
 
 @pytest.mark.parametrize("order", [(0, 0, 0), (1, 0, 2), (0, 2, 1)])
-def test_sums_axis_by_axis_are_those_of_the_table(order):
+def test_sums_axis_by_axis_are_those_of_the_table(order, rng):
     box = Box(x=(-1, 2), y=(0, 1), t=(0, 3), periodic="x", time="t")
     basis = make_basis(
         box,
@@ -441,8 +440,8 @@ def test_sums_axis_by_axis_are_those_of_the_table(order):
         scaling="orthonormal",
     )
     assert basis.is_nearly_full
-    points = box.from_reference(RNG.uniform(-1, 1, (100, 3)))
-    b = RNG.standard_normal((len(basis), 2))
+    points = box.from_reference(rng.uniform(-1, 1, (100, 3)))
+    b = rng.standard_normal((len(basis), 2))
     expected = basis.table(points, order) @ b
     found = basis.evaluate(points, b, order)
     scale = np.max(np.abs(expected))
