@@ -33,7 +33,12 @@ class Report:
     error where the solution is known, `field_errors` that of every field. `trials` has the figures
     of every trial, `parameter_deviations` the standard deviations of parameters found from noisy
     data. With a tolerance, `error_estimate` is at least twice the difference between two
-    resolutions, relative in l2, and `met` says whether it and the residual are below it.
+    resolutions, relative in l2, and `met` says whether it and the residual are below it. Without
+    one, the estimate is the residual over the `stability` of the equation with its conditions,
+    where that was found: the least change of the rows by a function of mean square 1. `resolved`
+    says whether residual and estimate are small enough to rely on the solution, at points that
+    were used for nothing else, and `notes` what else there is to know. `stopped` is what ended the
+    work before its time: a time limit, or Ctrl-C.
     """
 
     how: str
@@ -50,6 +55,10 @@ class Report:
     tolerance: float | None = None
     error_estimate: float | None = None
     met: bool | None = None
+    resolved: bool | None = None
+    stability: float | None = None
+    notes: tuple[str, ...] = ()
+    stopped: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,31 +202,54 @@ class Solution:
     def __str__(self) -> str:
         report = self.report
         lines = [
+            verdict(report),
             repr(self.model),
             f"solved by {report.how}; {report.stop} ({report.seconds:.1f} s)",
         ]
         if report.rel_l2 is not None:
             lines.append(f"relative l2 error at random points: {report.rel_l2:.2e}")
-        lines.append(f"relative residual at points not used: {report.residual:.2e}")
         for name, value in self.parameters.items():
             deviation = self.parameter_deviations.get(name)
             noise = "" if deviation is None else f" +- {deviation:.2g}"
             lines.append(f"{name} = {value:.6g}{noise}")
-        if report.tolerance is not None:
-            lines.append(_told_of_tolerance(report))
-        elif report.residual > 1e-6:
-            lines.append("to go on: raise the degree, or give width=32 for a network beside it")
+        lines += [f"note: {note}" for note in report.notes]
+        if not report.resolved:
+            lines.append(f"to go on: {_next(self)}")
         return "\n".join(lines)
 
 
-def _told_of_tolerance(report: Report) -> str:
-    """One sentence: met or not, by which figures."""
+def verdict(report: Report) -> str:
+    """One sentence: whether to rely on the solution, by which figures."""
     error = report.error_estimate
-    estimate = "unknown" if error is None or math.isinf(error) else f"{error:.1e}"
-    outcome = "met" if report.met else "not met, this is the best there is"
+    estimate = (
+        ""
+        if error is None
+        else ", error estimate " + ("unknown" if not math.isfinite(error) else f"{error:.1e}")
+    )
+    figures = f"relative residual {report.residual:.1e} at points used for nothing else{estimate}"
+    if report.tolerance is not None:
+        outcome = "met" if report.met else "NOT MET, this is the best there is"
+        return f"tolerance {report.tolerance:g} {outcome}: {figures}"
+    return f"{'resolved' if report.resolved else 'NOT RESOLVED'}: {figures}"
+
+
+def _next(solution: Solution) -> str:
+    """What may resolve a solution that is not, by the method that was used."""
+    model, report = solution.model, solution.report
+    if report.stopped:
+        return "give more time"
+    if "tail in time" in report.history:
+        return "give a smaller tolerance, pann.solve(problem, tolerance=...), or more windows"
+    if model.num_units and model.num_terms:
+        return (
+            f"give a higher degree than {report.degree}, a wider network than {model.num_units} "
+            "units, or more trials"
+        )
+    if model.num_units:
+        return f"give a wider network than {model.num_units} units, a degree, or more trials"
     return (
-        f"tolerance {report.tolerance:g} {outcome}: estimated error {estimate}, "
-        f"residual {report.residual:.1e}"
+        f"give a higher degree than {report.degree}, or width=32 for a network beside the "
+        "polynomial"
     )
 
 
@@ -277,6 +309,7 @@ def load(contents: Contents) -> Solution:
         ansatz = ansatz_from_state(header.get("ansatz"), of_ansatz, model)
         fields, parameters = header["fields"], header["parameters"]
         report = Report(**_from_json(header["report"]))
+        report = dataclasses.replace(report, notes=tuple(report.notes))
         good = (
             isinstance(fields, list)
             and len(fields) == (model.num_outputs or 1)

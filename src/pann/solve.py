@@ -13,7 +13,7 @@ import math
 import os
 import pathlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 
@@ -37,7 +37,10 @@ from pann.pde.jumps import with_breaks
 from pann.pde.lift import make_ansatz
 from pann.pde.problem import Problem
 from pann.points import Points
+from pann.progress import supervised
+from pann.runtime_limits import check_time_limit
 from pann.solution import Solution, network_options, unsolved
+from pann.solving.assessment import assessed
 from pann.solving.configuration import configuration
 from pann.solving.folder import in_folder, prepared_folder
 from pann.solving.gradient import (
@@ -97,7 +100,9 @@ def solve(
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
     checkpoint_every: float | int = 30.0,
-    report: Report = lambda progress: None,
+    report: Report | None = None,
+    progress: bool | Report | None = None,
+    time_limit: float | int | None = None,
 ) -> Solution:
     """Solve a problem; with no options the degree is raised until the solution is resolved.
 
@@ -132,6 +137,12 @@ def solve(
     `memory` is a budget such as "8GB", or a number of bytes: where tables, derivatives or Jacobians
     at all points would take more, they are made a chunk of points at a time, with the same
     gradients and steps. Over several devices the points are spread in any case.
+
+    `progress` shows what is tried, the residual so far and the time: None on a terminal or in a
+    notebook only, True always, False never; a function gets every `Progress` instead, as does that
+    of `report`. After `time_limit` seconds, or at Ctrl-C, the best solution so far comes back, and
+    its report says what would have come next. With progress=False or `report`, which are for
+    programs, Ctrl-C is a KeyboardInterrupt.
 
     `windows` cuts time into so many parts, or into as many as it takes with "auto", each of them
     solved by Newton's method to spectral accuracy (`pann.solve_in_windows` has more options);
@@ -180,6 +191,9 @@ def solve(
     asked_for = [name for name, value in others.items() if value is not None]
     if windows and asked_for:
         raise ValueError(f"windows go without {', '.join(asked_for)}; leave them out")
+    if report is not None and progress is not None:
+        raise ValueError("progress and report are the same option; give one of them")
+    check_time_limit(time_limit)
     plan = make_plan(
         problem,
         degree=degree,
@@ -200,8 +214,8 @@ def solve(
         precision=precision,
         memory=memory,
         seed=seed,
-        report=report,
     )
+    problem = plan.setup.problem
     if start_from is not None:
         check_alike(start_from.ansatz, plan.setup.ansatz)
     if folder is None and resume:
@@ -235,13 +249,29 @@ def solve(
     elif windows is None and degree is None and width is None and not asked_for:
         work = functools.partial(windows_or, work) if suits_windows(problem) else work
     options["windows"] = windows
-    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+    by_program = report is not None or progress is False
+    shown = progress if report is None else report
+    with (
+        supervised(problem.name, shown, time_limit, ctrl_c=not by_program) as watched,
+        jax.enable_x64(True),
+        jax.default_matmul_precision("highest"),
+    ):
+        setup = dataclasses.replace(plan.setup, report=watched)
+        work = functools.partial(_assess, work)
         if folder is None:
-            return work(plan.setup, begin=begin)
-        told = configuration(plan.setup, plan.ladder, plan.architectures, start_from, **options)
+            return work(setup, begin=begin)
+        told = configuration(setup, plan.ladder, plan.architectures, start_from, **options)
         return in_folder(
-            folder, told, plan.setup, work, begin=begin, resume=resume, interval=checkpoint_every
+            folder, told, setup, work, begin=begin, resume=resume, interval=checkpoint_every
         )
+
+
+def _assess(work: Callable[..., Solution], setup: Setup, *, begin: float) -> Solution:
+    """What the work gives, with a verdict by points that it did not see."""
+    solution = work(setup, begin=begin)
+    if solution.report.resolved is not None:
+        return solution
+    return assessed(solution, setup.seed, setup.condition_weight)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -45,10 +45,10 @@ def checked(problem: Problem) -> Problem:
 @functools.lru_cache(maxsize=32)
 def _check(problem: Problem) -> None:
     conditions = problem.conditions
-    for number, condition in enumerate(conditions):
+    for position, condition in enumerate(conditions):
         _check_condition(problem, condition)
         if isinstance(condition, Interface):
-            which, before = problem.field_number(condition), conditions[:number]
+            which, before = problem.field_number(condition), conditions[:position]
             same = [other for other in before if problem.field_number(other) == which]
             check_interface(problem.domain, condition, same)
         _check_functions(problem, condition)
@@ -61,6 +61,8 @@ def _check(problem: Problem) -> None:
         )
     _check_order_at_interfaces(problem)
     _check_residual(problem)
+    for number in range(len(problem.fields)):
+        _check_states(problem, number)
 
 
 def _check_names(problem: Problem) -> None:
@@ -181,7 +183,7 @@ def _check_hard(problem: Problem, field: str) -> None:
                 f"'{field}' has hard conditions on value and derivative at the first moment "
                 f"and on the value at the last one, along '{time}'; use hard=False for one"
             )
-    if traces and _has_integrals(problem):
+    if traces and has_integrals(problem):
         raise ValueError(
             f"'{field}' has a hard condition, with which integrals are not computed; use hard=False"
         )
@@ -195,7 +197,8 @@ def _check_hard(problem: Problem, field: str) -> None:
             )
 
 
-def _has_integrals(problem: Problem) -> bool:
+def has_integrals(problem: Problem) -> bool:
+    """Whether the equation or a condition asks for an integral."""
     given = any(isinstance(condition, Integral) for condition in problem.conditions)
     return given or problem.asked.has_integrals
 
@@ -210,6 +213,35 @@ def _check_order_at_interfaces(problem: Problem) -> None:
                     f"this one is of order {order} along '{condition.axis}'; write it as a "
                     "system of second order"
                 )
+
+
+def _check_states(problem: Problem, field: int) -> None:
+    """As many states at the ends of time as the order in time, unless data stand in for some."""
+    time, name = problem.domain.time, problem.fields[field]
+    if time is None or time in problem.domain.periodic:
+        return
+    own = [each for each in problem.conditions if problem.field_number(each) == field]
+    given = {each.order for each in own if isinstance(each, Initial)}
+    others = [
+        each
+        for each in problem.conditions
+        if isinstance(each, Data | Integral | Periodic)
+        or (
+            isinstance(each, Dirichlet | Neumann | Robin)
+            and any(axis == time for axis, _ in each.faces.sides)
+        )
+    ]
+    order = problem.asked.highest(problem.domain.names.index(time), field)
+    if len(given) >= order or any(
+        not isinstance(each, Periodic) or each.axis == time for each in others
+    ):
+        return
+    missing = [k for k in range(order) if k not in given]
+    cures = ", ".join("pann.Initial(...)" if k == 0 else f"pann.Initial(..., {k})" for k in missing)
+    raise ValueError(
+        f"the conditions do not determine {name}: the equation is of order {order} in {time}, and "
+        f"of its states at the start {len(given)} are given; add {cures}"
+    )
 
 
 # ---- The residual ----
@@ -290,6 +322,13 @@ def _check_residual(problem: Problem) -> None:
 def _check_number(problem: Problem, num_residuals: int) -> None:
     """As many equations as fields, unless data stand in for one."""
     num_fields = len(problem.fields)
+    used = {field for field, _ in problem.asked.channels}
+    absent = [name for number, name in enumerate(problem.fields) if number not in used]
+    if absent:
+        raise ValueError(
+            f"the residual does not depend on {', '.join(absent)}; add an equation for it, or take "
+            "it out of fields"
+        )
     has_data = any(isinstance(condition, Data) for condition in problem.conditions)
     if num_residuals < num_fields and not has_data:
         raise ValueError(

@@ -86,17 +86,27 @@ def evaluate_derivative(
     model: PANN, ansatz: Ansatz | None, points: Float[np.ndarray, "points d"], order: Order
 ) -> Float[np.ndarray, "points fields"]:
     """D^order u at points of the domain."""
+    return evaluate_derivatives(model, ansatz, points, (order,))[0]
+
+
+def evaluate_derivatives(
+    model: PANN,
+    ansatz: Ansatz | None,
+    points: Float[np.ndarray, "points d"],
+    orders: tuple[Order, ...],
+) -> Float[np.ndarray, "orders points fields"]:
+    """Several derivatives of u at points of the domain."""
     parameters = model.parameters
-    orders = (order,) if ansatz is None else lower_set([order])
-    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
-        x = jnp.asarray(model.domain.to_reference(points), model.precision)
-        network = np.asarray(_channels(parameters, x, orders, model.domain))
-        kept_b = np.asarray(parameters.kept_b)
-    v = {
-        each: model.basis.evaluate(points, kept_b, each) + of_network
-        for each, of_network in zip(orders, network, strict=True)
-    }
-    return v[order] if ansatz is None else ansatz.combine(points, order, v)
+    own = orders if ansatz is None else lower_set(orders)
+    values = model.basis.evaluate_each(points, np.asarray(parameters.kept_b), own)
+    if parameters.network is not None:
+        with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+            x = jnp.asarray(model.domain.to_reference(points), model.precision)
+            values = values + np.asarray(_channels(parameters, x, own, model.domain))
+    if ansatz is None:
+        return values
+    v = dict(zip(own, values, strict=True))
+    return np.stack([ansatz.combine(points, order, v) for order in orders])
 
 
 @compiled

@@ -22,15 +22,20 @@ from pann.pde.blocks import Block
 from pann.pde.chunked_block import ChunkedBlock
 from pann.pde.levenberg_step import GROWTH, Damping, State, block_channels, residual_norm, try_steps
 from pann.pde.newton import Blocks, Unknowns
+from pann.runtime_limits import Stopped
 
 
 @dataclasses.dataclass(frozen=True)
 class LevenbergOutcome:
-    """The residual's norm at the training and at fresh points after every step, and the reason."""
+    """The residual's norm at the training and at fresh points after every step, and the reason.
+
+    `is_stopped` where a time limit, or Ctrl-C, ended the steps.
+    """
 
     training: list[float]
     fresh: list[float]
     reason: str
+    is_stopped: bool = False
 
     @property
     def num_steps(self) -> int:
@@ -60,7 +65,7 @@ def levenberg_marquardt(
     if saved is not None:
         state, best = (unpacked(name, saved.arrays, state) for name in ("state", "best"))
         damped = unpacked("damping", saved.arrays, damped)
-        training, at_fresh, _ = dataclasses.astuple(_restored_outcome(saved))
+        training, at_fresh, *_ = dataclasses.astuple(_restored_outcome(saved))
         best_fresh, lowered = float(saved.arrays["best_fresh"]), int(saved.notes["lowered"])
     else:
         training = [float(_norm(blocks, state, domain))]
@@ -78,16 +83,20 @@ def levenberg_marquardt(
             state, damped = tried.state, tried.damping
             training.append(float(value))
             at_fresh.append(float(now))
-            report(step + 1, at_fresh[-1])
             if now < (1 - 1e-4) * best_fresh:
                 best, best_fresh, lowered = state, float(now), step
-            if step - lowered >= patience:
-                reason = "the residual at fresh points stopped falling"
-                break
             numbers = {"best_fresh": np.asarray(best_fresh)}
             outcome = LevenbergOutcome([*training], [*at_fresh], "")
             trees = {"state": state, "best": best, "damping": damped}
             checkpoint.keep(functools.partial(_saved, outcome, trees, numbers, lowered))
+            try:
+                report(step + 1, at_fresh[-1])
+            except Stopped as stopped:
+                outcome = LevenbergOutcome(training, at_fresh, f"stopped by {stopped}", True)
+                return best.parameters, best.unknowns, outcome
+            if step - lowered >= patience:
+                reason = "the residual at fresh points stopped falling"
+                break
     outcome = LevenbergOutcome(training, at_fresh, reason)
     checkpoint.finish(functools.partial(_saved, outcome, {"best": best}, {}, lowered))
     return best.parameters, best.unknowns, outcome

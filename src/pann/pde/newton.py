@@ -14,7 +14,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+import scipy.linalg
+from jaxtyping import Array, Bool, Float, Int
 
 from pann.checkpoints import NOWHERE, Checkpoint, Saved, packed, unpacked
 from pann.compiling import for_few_runs
@@ -24,6 +25,11 @@ from pann.pde.chunked_block import ChunkedBlock
 Blocks = tuple[Block | ChunkedBlock, ...]
 
 MAX_HALVINGS = 12
+INVERSE_ITERATIONS = 4
+# Changes of the rows are rounding up to so many units in the last place of their largest entry.
+FREE = 10.0
+# What a function has besides some of its terms, in mean square, if they are all of it.
+NEXT_TO_NOTHING = 1e-6
 # A correction of this size, relative to the unknowns, is rounding: the work ends if it lowers the
 # sum no more. A larger one may be wrong itself, where columns nearly depend on one another.
 SMALL = 1e-12
@@ -36,12 +42,27 @@ class Unknowns(eqx.Module):
     parameters: dict[str, Float[Array, ""]]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class NewtonOutcome:
-    """The sum of squares at every step, and why there were no more."""
+    """The sum of squares at every step, why there were no more, and what the rows hardly see."""
 
     sums: list[float]
     reason: str
+    weakest: "Weakest"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Weakest:
+    """The function of unit norm that changes the rows least, and by how much.
+
+    The distance from the solution is at most that of the rows from zero over `stability`. A
+    direction that changes them by no more than rounding does is free. If a free one consists of
+    constants, which stand for a choice and no error, `stability` is that of the other functions.
+    """
+
+    direction: Float[np.ndarray, " columns"]
+    stability: float
+    is_free: bool
 
 
 def newton(
@@ -52,18 +73,22 @@ def newton(
     max_steps: int = 40,
     tolerance: float = 1e-13,
     is_rung: bool = False,
+    norms: Float[np.ndarray, " columns"] | None = None,
+    constants: Bool[np.ndarray, " columns"] | None = None,
     report: Callable[[int, float], None] = lambda step, value: None,
     checkpoint: Checkpoint = NOWHERE,
 ) -> tuple[Unknowns, NewtonOutcome]:
     """Steps until the residual or the step is at round-off; what is done before is not repeated.
 
     `background` adds fixed channels to each block, those of a network held as it is. A rung of a
-    ladder, of which the next has another size, is compiled in less time.
+    ladder, of which the next has another size, is compiled in less time. `norms` are those of the
+    functions that the columns stand for, 1 if left out, and `constants` says which are constant.
     """
     full_step = _step_once if is_rung else _step_often
     done = checkpoint.done()
     if done is not None:
-        outcome = NewtonOutcome(done.arrays["sums"].tolist(), done.notes["reason"])
+        weakest = Weakest(done.arrays["weakest"], done.notes["stability"], done.notes["is_free"])
+        outcome = NewtonOutcome(done.arrays["sums"].tolist(), done.notes["reason"], weakest)
         return unpacked("unknowns", done.arrays, unknowns), outcome
     sums: list[float] = []
     reason = "all steps done"
@@ -79,21 +104,23 @@ def newton(
             moved = _moved(unknowns, full.step, share)
             new = float(_sum_of_squares(blocks, moved, background))
         if not (new < value or new == 0):
-            reason = "converged: no step lowers the residual any more"
+            reason = "no step lowers the residual any more"
             break
         unknowns = moved
         sums.append(new)
         report(count + 1, new)
         if size <= tolerance:
-            reason = "converged: the step is at round-off"
+            reason = "the last step is at round-off"
             break
         no_longer_falls = value - new <= 1e-3 * value or is_last
         if no_longer_falls and share == 1.0:
-            reason = "converged: the residual no longer falls"
+            reason = "the residual no longer falls"
             break
-    arrays = {"sums": np.asarray(sums)}
-    checkpoint.finish(lambda: Saved(arrays | packed("unknowns", unknowns), {"reason": reason}))
-    return unknowns, NewtonOutcome(sums, reason)
+    weakest = weakest_direction(full.factor, norms, constants)
+    arrays = {"sums": np.asarray(sums), "weakest": weakest.direction}
+    notes = {"reason": reason, "stability": weakest.stability, "is_free": weakest.is_free}
+    checkpoint.finish(lambda: Saved(arrays | packed("unknowns", unknowns), notes))
+    return unknowns, NewtonOutcome(sums, reason, weakest)
 
 
 def channels_of(
@@ -131,17 +158,29 @@ def columns_by_b(block: Block, given: tuple[Unknowns, Array | None]) -> Columns:
 
 
 class Factor(NamedTuple):
-    """R of the columns divided by `scale`; those that depend on others are left out of it."""
+    """R of the columns divided by `scale`, in an order that has those that depend on others last.
+
+    These are left out: `is_left_out` says which, in that order. `whole` is R of all columns in
+    their own order.
+    """
 
     r: Float[Array, "columns columns"]
     scale: Float[Array, " columns"]
-    small: Bool[Array, " columns"]
+    order: Int[Array, " columns"]
+    is_left_out: Bool[Array, " columns"]
+    whole: Float[Array, "columns columns"]
 
     def corrected(self, gradient: Float[Array, " columns"]) -> Float[Array, " columns"]:
         """The least-squares solution by R^T R, as good as the residual is small (Bjorck, 1987)."""
-        scaled = jnp.where(self.small, 0.0, gradient / self.scale)
+        scaled = jnp.where(self.is_left_out, 0.0, (gradient / self.scale)[self.order])
         half = jax.scipy.linalg.solve_triangular(self.r, scaled, trans=1)
-        return jax.scipy.linalg.solve_triangular(self.r, half) / self.scale
+        return self.solved(half)
+
+    def solved(self, projected: Float[Array, " columns"]) -> Float[Array, " columns"]:
+        """The unknowns with R times them, in their order, as given; zero where left out."""
+        right = jnp.where(self.is_left_out, 0.0, projected)
+        ordered = jax.scipy.linalg.solve_triangular(self.r, right)
+        return jnp.zeros_like(ordered).at[self.order].set(ordered) / self.scale
 
 
 def least_squares(
@@ -153,14 +192,59 @@ def least_squares(
     lengths = jnp.linalg.norm(columns, axis=1)
     scale = jnp.where(lengths > 0, lengths, 1.0)
     # The last column of R is Q^T b: Q itself, which costs as much as R, is never made.
-    whole = jnp.linalg.qr(jnp.concatenate([columns / scale[:, None], right[None]]).T, mode="r")
+    both = jnp.concatenate([columns / scale[:, None], right[None]]).T
     count = matrix.shape[1]
+    missing = max(count + 1 - matrix.shape[0], 0)
+    whole = jnp.linalg.qr(jnp.pad(both, ((0, missing), (0, 0))) if missing else both, mode="r")
     r, projected = whole[:count, :count], whole[:count, -1]
-    diagonal = jnp.abs(jnp.diagonal(r))
-    small = diagonal <= 1e3 * jnp.finfo(matrix.dtype).eps
-    r = jnp.where(small[:, None] | small[None, :], jnp.eye(count, dtype=r.dtype), r)
-    solution = jax.scipy.linalg.solve_triangular(r, jnp.where(small, 0.0, projected)) / scale
-    return solution, Factor(r, scale, small)
+    is_small = jnp.abs(jnp.diagonal(r)) <= 1e3 * jnp.finfo(matrix.dtype).eps
+    order = jnp.argsort(is_small, stable=True)
+    last = is_small[order]
+
+    def without_small() -> tuple[Array, Array]:
+        # The row of a small pivot is a direction that later columns have a share in: only a second
+        # factorization, without that column, gives it to them.
+        kept = jnp.where(last, 0.0, r[:, order])
+        again = jnp.linalg.qr(jnp.concatenate([kept, projected[:, None]], axis=1), mode="r")
+        return again[:, :count], again[:, -1]
+
+    kept, projected = jax.lax.cond(jnp.any(is_small), without_small, lambda: (r, projected))
+    kept = jnp.where(last[:, None] | last[None, :], jnp.eye(count, dtype=r.dtype), kept)
+    factor = Factor(kept, scale, order, last, r)
+    return factor.solved(projected), factor
+
+
+def weakest_direction(
+    factor: Factor,
+    norms: Float[np.ndarray, " columns"] | None = None,
+    constants: Bool[np.ndarray, " columns"] | None = None,
+) -> Weakest:
+    """By inverse iteration with R; `norms` are those of the columns' functions, orthogonal ones."""
+    scale = np.asarray(factor.scale) / (1.0 if norms is None else norms)
+    r = np.array(factor.whole) * scale
+    found = _weakest(r)
+    if constants is None or not found.is_free:
+        return found
+    if np.sum(found.direction[~constants] ** 2) > NEXT_TO_NOTHING:
+        return found
+    rest = _weakest(np.linalg.qr(r[:, ~constants], mode="r"))
+    return dataclasses.replace(found, stability=rest.stability)
+
+
+def _weakest(r: Float[np.ndarray, "columns columns"]) -> Weakest:
+    # A pivot of zero stands for a direction that is free: any small number finds it.
+    pivots = np.einsum("ii->i", r)
+    rounding = float(np.finfo(r.dtype).eps * max(np.max(np.abs(r), initial=0.0), 1e-300))
+    small = np.abs(pivots) < rounding
+    pivots[small] = rounding
+    direction = np.random.default_rng(0).normal(size=len(r)).astype(r.dtype)
+    for _ in range(INVERSE_ITERATIONS):
+        half = scipy.linalg.solve_triangular(r, direction, trans=1, check_finite=False)
+        direction = scipy.linalg.solve_triangular(r, half, check_finite=False)
+        direction /= np.linalg.norm(direction)
+    pivots[small] = 0.0
+    stability = float(np.linalg.norm(r @ direction))
+    return Weakest(direction, stability, stability <= FREE * rounding)
 
 
 class FullStep(NamedTuple):
@@ -174,6 +258,7 @@ class FullStep(NamedTuple):
     step: Unknowns
     moved: Unknowns
     figures: Float[Array, "4"]
+    factor: Factor
 
 
 def _full_step(
@@ -196,6 +281,7 @@ def _full_step(
         step=step,
         moved=jax.tree.map(lambda a, b: jnp.where(is_better, a, b), twice, once),
         figures=jnp.stack([jnp.sum(residual**2), value, size, is_last.astype(value.dtype)]),
+        factor=factor,
     )
 
 

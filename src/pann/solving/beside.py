@@ -38,6 +38,8 @@ SMOOTH = 0.5, 4.0
 POINTS_A_PARAMETER = 4
 # A polynomial with a larger relative residual may be far from any solution.
 NEAR = 1e-3
+# Floating-point operations of a step over rows x columns^2, the Jacobian's included.
+STEP_WORK = 6.0
 
 _Start = tuple[Parameters, Unknowns]
 _Trained = tuple[Parameters, Unknowns, LevenbergOutcome]
@@ -103,6 +105,16 @@ def with_network(
             checkpoint=setup.checkpoint.within(place),
         )
 
+    def raced(
+        starts: Sequence[_Start], steps: int, name: str, share: float = 1.0
+    ) -> list[_Trained]:
+        results: list[_Trained] = []
+        for number, each in enumerate(starts):
+            results.append(train(each, steps, f"{name} {number}", share))
+            if results[-1][2].is_stopped:
+                break
+        return results
+
     steps, is_linearized = 0, False
     if begun_with is not None and begun_with.model.parameters.network is not None:
         ahead = _network_of(begun_with), unknowns
@@ -112,20 +124,19 @@ def with_network(
             for architecture, first_layer in itertools.product(architectures, starts(basis))
         ]
         short = min(RACE_STEPS, iterations)
-        best = _best([train(each, short, f"start {n}") for n, each in enumerate(candidates)])
+        best = _best(raced(candidates, short, "start"))
         steps = best[2].num_steps
-        if is_gradual:
-            linear = [
-                train(each, short, f"linearized {n}", 0.0) for n, each in enumerate(candidates)
-            ]
+        if is_gradual and not best[2].is_stopped:
+            linear = raced(candidates, short, "linearized", 0.0)
             other = train(_best(linear)[:2], short, "from linearized")
             # After a few steps the residual does not tell yet which of them nears a solution.
             second = min(SECOND_HEAT, iterations - short)
-            heats = [train(each[:2], second, f"heat {n}") for n, each in enumerate((best, other))]
-            is_linearized = _best(heats) is heats[1]
+            heats = raced([best[:2], other[:2]], second, "heat")
+            is_linearized = _best(heats) is heats[-1] and len(heats) > 1
             best, steps = _best(heats), (other if is_linearized else best)[2].num_steps
             steps += best[2].num_steps
         ahead = best[:2]
+    # What was stopped is stopped again by its first report.
     trained, solved, outcome = train(ahead, iterations - steps, "network")
     whole = dataclasses.replace(
         trained,
@@ -141,10 +152,12 @@ def with_network(
     how = f"{before.report.how}, then Levenberg-Marquardt on both, {steps} steps{begun}"
     report = dataclasses.replace(
         before.report,
+        error_estimate=None,
         how=how,
         residual=residual,
         rel_l2=rel_l2,
         stop=outcome.reason,
+        stopped=outcome.reason.removeprefix("stopped by ") if outcome.is_stopped else None,
         seconds=time.perf_counter() - begin,
         field_errors=field_errors,
         history=before.report.history
@@ -197,3 +210,24 @@ def _complementary(
         parameters,
         (weight, bias, jnp.zeros_like(parameters.a)),
     )
+
+
+def network_seconds(
+    setup: Setup, basis: Basis, architectures: Sequence[Architecture], iterations: int
+) -> float:
+    """About how long `with_network` takes at most, beside the polynomial and alone.
+
+    A step factorizes a Jacobian of all columns; how fast, a product of matrices tells.
+    """
+    problem = setup.problem
+    fields, first = len(problem.fields), architectures[0]
+    of_network = first.num_network_parameters(problem.domain.dimension, fields)
+    rows = POINTS_A_PARAMETER * of_network * problem.asked.num_residuals
+    columns = of_network + basis.num_terms * fields
+    num_starts = len(architectures) * len(starts(basis))
+    steps = 2 * (RACE_STEPS * num_starts + iterations)
+    matrix = np.random.default_rng(0).normal(size=(400, 400))
+    begin = time.perf_counter()
+    _ = matrix @ matrix
+    rate = 2 * 400**3 / max(time.perf_counter() - begin, 1e-6)
+    return steps * STEP_WORK * rows * columns**2 / rate

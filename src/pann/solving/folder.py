@@ -83,6 +83,11 @@ def all_in_folder(
         raise
     for solution, path in zip(solutions, paths, strict=True):
         solution.save(path)
+    if stopped := next((s.report.stopped for s in solutions if s.report.stopped), None):
+        # Not finished: `resume=True` goes on from here.
+        checkpoint.flush()
+        log.write(f"stopped by {stopped} after {time.perf_counter() - begin + before:.0f} s")
+        return solutions
     checkpoint.close()
     log.write(f"finished after {time.perf_counter() - begin + before:.0f} s")
     return solutions

@@ -1,7 +1,7 @@
 """How good a solution is: the residual at points not trained on, and the error where known."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import equinox as eqx
 import jax
@@ -105,12 +105,28 @@ def _residual_of_channels(
     placed: Placed,
     channels: Float[np.ndarray, "orders points fields"],
     sizes: Float[np.ndarray, " fields"],
-    parameters: dict[str, Array],
+    parameters: Mapping[str, float | Array],
 ) -> float:
     """`relative_residual` by a basis without terms, which leaves the channels to the background."""
+    squares, totals = squares_of_channels(problem, model, placed, channels, sizes, parameters)
+    return worst_piece(model.basis, placed.points, squares, totals)
+
+
+def squares_of_channels(
+    problem: Problem,
+    model: PANN,
+    placed: Placed,
+    channels: Float[np.ndarray, "orders points fields"],
+    sizes: Float[np.ndarray, " fields"],
+    parameters: Mapping[str, float | Array],
+) -> tuple[Float[np.ndarray, " points"], Float[np.ndarray, " points"]]:
+    """The square of the residual at each point, and of the terms that it consists of."""
     block = make_block(placed, problem, model.basis.subset([]), "float64")
     no_terms, background = jax.device_put((np.zeros((0, len(problem.fields))), channels))
-    return relative_residual(block, Unknowns(no_terms, parameters), model, background, sizes)
+    known = {name: jnp.asarray(value) for name, value in parameters.items()}
+    widths = tuple(model.domain.widths.tolist())
+    squares, totals = _squares(block, Unknowns(no_terms, known), background, sizes, widths)
+    return np.asarray(squares), np.asarray(totals)
 
 
 def relative_residual(
@@ -129,9 +145,19 @@ def relative_residual(
     """
     widths = tuple(model.domain.widths.tolist())
     found = _squares(block, unknowns, background, sizes, widths)
-    pieces = piece_numbers(model.basis, np.asarray(block.coordinates))
-    squares, totals = (np.bincount(pieces, np.asarray(each)) for each in found)
-    return float(np.sqrt(np.max(squares / np.where(totals > 0, totals, 1.0))))
+    return worst_piece(model.basis, np.asarray(block.coordinates), *map(np.asarray, found))
+
+
+def worst_piece(
+    basis: Basis,
+    points: Float[np.ndarray, "points d"],
+    squares: Float[np.ndarray, " points"],
+    totals: Float[np.ndarray, " points"],
+) -> float:
+    """The root of the ratio of two sums of squares, on the piece where it is largest."""
+    pieces = piece_numbers(basis, points)
+    own, all_terms = np.bincount(pieces, squares), np.bincount(pieces, totals)
+    return float(np.sqrt(np.max(own / np.where(all_terms > 0, all_terms, 1.0))))
 
 
 @functools.partial(jax.jit, static_argnames="widths")

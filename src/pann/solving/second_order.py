@@ -10,18 +10,28 @@ import numpy as np
 
 from pann.architecture import Architecture
 from pann.basis import Basis
+from pann.pde.blocks import Placed
+from pann.pde.checks import has_integrals
 from pann.pde.conditions import Break
 from pann.pde.newton import newton, start
 from pann.pde.problem import Problem
+from pann.runtime_limits import Stopped
 from pann.solution import Report, Solution, progress_of, trial_figures
-from pann.solving.beside import NEAR, with_network
+from pann.solving.beside import NEAR, network_seconds, with_network
+from pann.solving.determinacy import (
+    constant_in_space,
+    free_part,
+    function_norms,
+    is_linear,
+    without_free_part,
+)
 from pann.solving.inverse import SMALL, is_inverse, solve_inverse
 from pann.solving.polynomial import carried, polynomial_model
 from pann.solving.quality import polynomial_indicator, relative_errors
 from pann.solving.setup import Setup, conditions_of
 
 # Degrees to try by dimension, and when a solution counts as resolved.
-LADDERS = {1: (8, 16, 32, 64, 128), 2: (8, 14, 22, 32, 44), 3: (6, 9, 13, 17)}
+LADDERS = {1: (8, 16, 32, 64, 128, 256, 512, 1024), 2: (8, 14, 22, 32, 44, 60), 3: (6, 9, 13, 17)}
 HIGH_DIMENSIONAL = (3, 5, 7)
 # On many pieces, or in many dimensions, the ladder ends before it has more coefficients.
 MAX_LADDER_COLUMNS = 3_000
@@ -30,14 +40,15 @@ RESOLVED = 1e-10
 LITTLE = 0.1
 # A network is tried where the relative residual at fresh points is above this.
 UNRESOLVED = 1e-6
+# A solution that is found stands if the stability of the problem is no longer falling with the
+# degree: where it goes on to fall, equation and conditions do not determine the solution.
+SETTLED = 0.3
 
 
 def degrees_to_try(problem: Problem) -> tuple[int, ...]:
     """The degrees of the ladder; on many pieces, or in many dimensions, those not too large."""
     dimension = problem.domain.dimension
     rungs = LADDERS.get(dimension, HIGH_DIMENSIONAL)
-    if dimension in LADDERS and not problem.pieces:
-        return rungs
     pieces = math.prod(family.num_pieces for family in problem.pieces.values())
     columns = [
         pieces * math.comb(rung + dimension, dimension) * len(problem.fields) for rung in rungs
@@ -60,48 +71,43 @@ def solve_second_order(
     """Climb the ladder until resolved; then a network if asked for, or if that is not enough.
 
     Where there are several architectures, they race. Where parameters are to be found from data, a
-    small residual is not all, and a network is trained only if asked for.
+    small residual is not all, and a network is trained only if asked for. A network does not know
+    integrals: equations that have some are left to the polynomial.
     """
-    solution = small = None
     precision, begun_with = architectures[0].precision, start_from
-    has_network = always_network
     if is_inverse(setup.problem):
         solution, small, setup, _ = solve_inverse(setup, ladder, precision, start_from, begin)
-        ladder = []
-    for number, rung in enumerate(ladder):
-        solution = on_basis(setup, rung, precision, start_from, begin, is_rung=len(ladder) > 1)
-        what = f"degree {solution.report.degree}"
-        setup.report(progress_of(solution, what, number + 1, len(ladder)))
-        if small is None or rung.num_terms * len(setup.problem.fields) <= SMALL:
-            small = solution
-        # From a poor start Newton's method may end in another solution of the equation.
-        start_from = solution if solution.residual < NEAR else None
+        has_network = always_network
+    else:
+        solution, small = climb(setup, ladder, precision, start_from, begin)
         has_network = always_network or solution.residual > UNRESOLVED
-        if solution.residual <= RESOLVED:
-            break
-    assert solution is not None
-    assert small is not None
+    if has_integrals(setup.problem):
+        if always_network:
+            raise ValueError("integrals are computed for polynomials alone; give width=0")
+        has_network = False
     figures = [trial_figures(solution, setup.seed)] * trials
-    if architectures[0].widths and has_network:
-        both = [
-            _beside_or_alone(
-                dataclasses.replace(
-                    setup,
-                    seed=setup.seed + trial,
-                    checkpoint=setup.checkpoint.within(f"trial {trial}"),
-                ),
-                small,
-                max(LITTLE * solution.residual, RESOLVED),
-                functools.partial(
-                    with_network,
-                    architectures=architectures,
-                    iterations=iterations,
-                    begun_with=begun_with if trial == 0 else None,
-                    begin=begin,
-                ),
+    has_network = has_network and bool(architectures[0].widths) and not solution.report.stopped
+    if has_network:
+        solution = _announced(setup, solution, small, architectures, trials, iterations)
+    if has_network and not solution.report.stopped:
+        both: list[Solution] = []
+        for trial in range(trials):
+            own = dataclasses.replace(
+                setup,
+                seed=setup.seed + trial,
+                checkpoint=setup.checkpoint.within(f"trial {trial}"),
             )
-            for trial in range(trials)
-        ]
+            train = functools.partial(
+                with_network,
+                architectures=architectures,
+                iterations=iterations,
+                begun_with=begun_with if trial == 0 else None,
+                begin=begin,
+            )
+            enough = max(LITTLE * solution.residual, RESOLVED)
+            both.append(_beside_or_alone(own, small, enough, train))
+            if both[-1].report.stopped:
+                break
         kept = [
             candidate if candidate.residual < solution.residual else _tried(solution, begin)
             for candidate in both
@@ -110,8 +116,75 @@ def solve_second_order(
             trial_figures(candidate, setup.seed + trial) for trial, candidate in enumerate(kept)
         ]
         solution = min(kept, key=lambda candidate: candidate.residual)
+        if stopped := both[-1].report.stopped:
+            solution = stopped_by(solution, stopped, "more steps of the network")
     report = dataclasses.replace(solution.report, trials=figures)
     return dataclasses.replace(solution, report=report)
+
+
+def climb(
+    setup: Setup,
+    ladder: Sequence[Basis],
+    precision: str,
+    start_from: Solution | None,
+    begin: float,
+) -> tuple[Solution, Solution]:
+    """The solution in the first basis that resolves it, or the last; and that in a small one."""
+    solution: Solution | None = None
+    for number, rung in enumerate(ladder):
+        before = solution
+        solution = on_basis(setup, rung, precision, start_from, begin, is_rung=len(ladder) > 1)
+        if before is None or rung.num_terms * len(setup.problem.fields) <= SMALL:
+            small = solution
+        # From a poor start Newton's method may end in another solution of the equation.
+        start_from = solution if solution.residual < NEAR else None
+        is_found = solution.residual <= RESOLVED and (
+            len(ladder) == 1 or has_settled(before, solution)
+        )
+        try:
+            what = f"degree {solution.report.degree}"
+            setup.report(progress_of(solution, what, number + 1, len(ladder)))
+        except Stopped as stopped:
+            rest = [] if is_found else ladder[number + 1 : number + 2]
+            following = [f"degree {int(np.max(basis.degrees))}" for basis in rest]
+            return stopped_by(solution, stopped, *following), small
+        if is_found:
+            break
+    assert solution is not None
+    return solution, small
+
+
+def has_settled(before: Solution | None, now: Solution) -> bool:
+    """Whether a larger basis found the problem as stable as a smaller one."""
+    if before is None or before.report.stability is None or now.report.stability is None:
+        return False
+    return now.report.stability >= SETTLED * before.report.stability
+
+
+def stopped_by(solution: Solution, stopped: Stopped | str, *following: str) -> Solution:
+    """The best solution so far, with what ended the work and what would have come next."""
+    ahead = f"; next would have been {' and '.join(following)}" if following else ""
+    stop = f"stopped by {stopped}{ahead}"
+    report = dataclasses.replace(solution.report, stop=stop, stopped=str(stopped))
+    return dataclasses.replace(solution, report=report)
+
+
+def _announced(
+    setup: Setup,
+    solution: Solution,
+    small: Solution,
+    architectures: Sequence[Architecture],
+    trials: int,
+    iterations: int,
+) -> Solution:
+    """Report that networks come next, and about how long they take; stop if time is up."""
+    seconds = network_seconds(setup, small.model.basis, architectures, iterations) * trials
+    what = f"networks beside degree {small.report.degree}, about {seconds:.0f} s at most"
+    try:
+        setup.report(progress_of(solution, what, 0, iterations))
+    except Stopped as stopped:
+        return stopped_by(solution, stopped, what)
+    return solution
 
 
 def _tried(solution: Solution, begin: float) -> Solution:
@@ -130,6 +203,8 @@ def _beside_or_alone(
     What a polynomial leaves of a front ripples everywhere, and may be harder than the front.
     """
     beside, basis = train(setup, before), before.model.basis
+    if beside.report.stopped:
+        return beside
     constants = np.flatnonzero(np.asarray(basis.degrees) == 0)
     if beside.residual <= enough or is_inverse(setup.problem) or len(constants) == len(basis):
         return beside
@@ -151,12 +226,28 @@ def on_basis(
     unknowns = start(basis.num_terms, len(problem.fields), problem.parameters, precision)
     if before is not None:
         unknowns = carried(before, basis, unknowns)
-    blocks = setup.system(basis, precision)
     place = setup.checkpoint.within(f"terms {basis.num_terms}")
-    unknowns, outcome = newton(blocks, unknowns, is_rung=is_rung, checkpoint=place)
+    norms = function_norms(basis, len(problem.fields))
+    norms = np.append(norms, np.ones(len(problem.parameters)))
+    placed = setup.placed(basis)
+    check_rows(placed, len(norms))
+    blocks = setup.system(basis, precision, placed=placed)
+    constants = np.resize(constant_in_space(basis), len(norms))
+    constants[basis.num_terms * len(problem.fields) :] = False
+    unknowns, outcome = newton(
+        blocks, unknowns, is_rung=is_rung, norms=norms, constants=constants, checkpoint=place
+    )
+    free = None if problem.parameters else free_part(problem, basis, outcome.weakest)
+    if free is not None and free.note is not None:
+        unknowns = without_free_part(unknowns, outcome.weakest, norms)
     model = polynomial_model(problem.domain, basis, unknowns, precision)
     rel_l2, field_errors = relative_errors(problem, model, setup.ansatz)
     parameters = {name: float(value) for name, value in unknowns.parameters.items()}
+    residual = polynomial_indicator(
+        setup.fresh_placed(), conditions_of(blocks), unknowns, model, problem, setup.ansatz
+    )
+    if free is not None and free.refusal is not None and (residual < NEAR or is_linear(problem)):
+        raise ValueError(free.refusal)
     return Solution(
         model=model,
         fields=problem.fields,
@@ -165,14 +256,9 @@ def on_basis(
             how=f"Gauss-Newton on the polynomial{_pieces(problem)}, {len(outcome.sums) - 1} steps",
             degree=int(np.max(basis.degrees, initial=0)),
             num_points=sum(block.num_points for block in blocks),
-            residual=polynomial_indicator(
-                setup.fresh_placed(),
-                conditions_of(blocks),
-                unknowns,
-                model,
-                problem,
-                setup.ansatz,
-            ),
+            residual=residual,
+            stability=outcome.weakest.stability,
+            notes=() if free is None else (free.note or str(free.refusal),),
             rel_l2=rel_l2,
             stop=outcome.reason,
             seconds=time.perf_counter() - begin,
@@ -182,6 +268,16 @@ def on_basis(
         problem=problem,
         ansatz=setup.ansatz,
     )
+
+
+def check_rows(placed: Sequence[Placed], num_columns: int) -> None:
+    """Refuse fewer rows than unknowns, which leave some of these open."""
+    num_rows = sum(each.target.size for each in placed)
+    if num_rows < num_columns:
+        raise ValueError(
+            f"{num_rows} values at points are too few for {num_columns} coefficients; give more "
+            "points, or a lower degree"
+        )
 
 
 def _pieces(problem: Problem) -> str:

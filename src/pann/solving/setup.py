@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -96,10 +97,15 @@ class Setup:
         )
 
     def system(
-        self, basis: Basis, precision: str, at_least: int = 0, num_network_parameters: int = 0
+        self,
+        basis: Basis,
+        precision: str,
+        at_least: int = 0,
+        num_network_parameters: int = 0,
+        placed: Sequence[Placed] | None = None,
     ) -> Blocks:
         """The blocks of a least-squares problem, the equation's in chunks if it is too large."""
-        inside, *conditions = self.placed(basis, at_least)
+        inside, *conditions = self.placed(basis, at_least) if placed is None else placed
         parts = system_chunking(inside, basis, precision, num_network_parameters, self.memory)
         make = functools.partial(make_block, problem=self.problem, basis=basis, precision=precision)
         first = (

@@ -27,9 +27,16 @@ from pann.pde.problem import Problem
 from pann.pde.windows.march import UNSOLVED
 from pann.pde.windows.resolution import are_used_up, finer_axes, first_axes
 from pann.points import uniform
+from pann.runtime_limits import Stopped
 from pann.solution import Solution, progress_of, trial_figures
+from pann.solving.assessment import TRUSTED, assessed
 from pann.solving.inverse import SMALL, is_inverse, solve_inverse
-from pann.solving.second_order import on_basis, solve_second_order
+from pann.solving.second_order import (
+    has_settled,
+    on_basis,
+    solve_second_order,
+    stopped_by,
+)
 from pann.solving.setup import Setup
 from pann.solving.windows import DEGREE, solve_plan, window_plan
 
@@ -82,21 +89,29 @@ def solve_to_tolerance(
     )
     tried: list[Solution] = []
     differences: list[float] = []
-    is_met = False
-    for solution in resolutions:
-        if tried:
-            differences.append(_difference(tried[-1], solution))
-        tried.append(solution)
-        setup.checkpoint.flush()
-        setup.report(progress_of(solution, "resolution", len(tried), len(tried)))
-        is_met = _error(differences, solution) <= tolerance and solution.residual <= tolerance
-        if is_met:
-            break
+    is_met, ended = False, None
+    try:
+        for solution in resolutions:
+            if tried:
+                differences.append(_difference(tried[-1], solution))
+            tried.append(solution)
+            setup.checkpoint.flush()
+            is_met = _is_met(tried, differences, tolerance)
+            setup.report(progress_of(solution, "resolution", len(tried), len(tried)))
+            if is_met:
+                break
+    except Stopped as stopped:
+        ended = stopped
+    if not tried:
+        # Time was up within a march: the first polynomial takes the least time.
+        tried.append(on_basis(setup, ladder[0], "float64", None, begin))
     # Without success the best may not be the finest: then the one after it differs from it, too.
     best = min(range(len(tried)), key=lambda k: _or_inf(tried[k].residual))
     chosen = len(tried) - 1 if is_met else best
     solution = tried[chosen]
     compared = [differences[:k] for k in (chosen, chosen + 1) if 0 < k <= len(differences)]
+    if ended is not None and not is_met:
+        solution = stopped_by(solution, ended, "a finer resolution")
     report = dataclasses.replace(
         solution.report,
         seconds=time.perf_counter() - begin,
@@ -106,7 +121,39 @@ def solve_to_tolerance(
         error_estimate=max((_error(each, solution) for each in compared), default=math.inf),
         met=is_met,
     )
-    return dataclasses.replace(solution, report=report)
+    return _checked_again(dataclasses.replace(solution, report=report), setup)
+
+
+def _is_met(tried: Sequence[Solution], differences: Sequence[float], tolerance: float) -> bool:
+    """Whether the last of the solutions meets the tolerance, and the problem determines it."""
+    if len(tried) < 2:
+        return False
+    error, now = _error(differences, tried[-1]), tried[-1]
+    is_determined = now.report.stability is None or has_settled(tried[-2], now)
+    return error <= tolerance and now.residual <= tolerance and is_determined
+
+
+def _checked_again(solution: Solution, setup: Setup) -> Solution:
+    """Residual and verdict at points that chose nothing.
+
+    Resolutions that agree may both be unresolved: where the residual is above the tolerance, the
+    estimate is at least what that residual allows.
+    """
+    report = dataclasses.replace(solution.report, error_estimate=None)
+    bound = assessed(dataclasses.replace(solution, report=report), setup.seed)
+    by_residual, tolerance = bound.report.error_estimate, solution.report.tolerance
+    assert tolerance is not None
+    estimate = solution.report.error_estimate or 0.0
+    is_met = bool(solution.report.met) and bound.residual <= tolerance
+    if not is_met and bound.residual > tolerance:
+        estimate = max(estimate, min(math.inf if by_residual is None else by_residual, 1.0))
+    report = dataclasses.replace(
+        bound.report,
+        error_estimate=estimate,
+        met=is_met,
+        resolved=is_met or bool(bound.report.resolved and estimate <= TRUSTED),
+    )
+    return dataclasses.replace(bound, report=report)
 
 
 # ---- How far apart they are ----

@@ -6,7 +6,6 @@ is an ordinary one, without a network.
 """
 
 import dataclasses
-import functools
 import os
 import pathlib
 import time
@@ -29,7 +28,10 @@ from pann.pde.windows.preconditioners import SOLVERS
 from pann.pde.windows.resolution import Modes, first_axes
 from pann.pde.windows.space_axis import SpaceAxis
 from pann.points import uniform
+from pann.progress import supervised
+from pann.runtime_limits import check_time_limit
 from pann.solution import Report, Solution, trial_figures
+from pann.solving.assessment import assessed
 from pann.solving.configuration import configuration
 from pann.solving.folder import in_folder, prepared_folder
 from pann.solving.quality import field_sizes, relative_errors, residual_of
@@ -55,7 +57,9 @@ def solve_in_windows(
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
     checkpoint_every: float | int = 30.0,
-    report: ReportProgress = lambda progress: None,
+    report: ReportProgress | None = None,
+    progress: bool | ReportProgress | None = None,
+    time_limit: float | int | None = None,
 ) -> Solution:
     """Solve an evolution problem in `windows` equal windows, or in as many as it takes ("auto").
 
@@ -67,14 +71,15 @@ def solve_in_windows(
     `pann.pde.windows.preconditioners`), by default chosen by size.
 
     If the windows do not reach the end of time, the solution's domain ends where they do. `out`,
-    `resume` and `checkpoint_every` are those of `pann.solve`: what was killed goes on with the
-    window that it was at.
+    `resume`, `checkpoint_every`, `progress` and `time_limit` are those of `pann.solve`: what was
+    killed goes on with the window that it was at.
     """
     begin = time.perf_counter()
     if out is None and resume:
         raise ValueError("resume=True goes on with the work in a folder; name it by out")
     problem = checked(problem)
-    setup = Setup(problem, problem.asked.orders, None, None, seed, report)
+    check_time_limit(time_limit)
+    setup = Setup(problem, problem.asked.orders, None, None, seed, lambda progress: None)
     options: dict[str, Any] = {
         "windows": windows,
         "modes": modes,
@@ -82,16 +87,23 @@ def solve_in_windows(
         "tolerance": tolerance,
         "solver": solver,
     }
-    work: Callable[..., Solution] = functools.partial(march_windows, **options)
-    if out is None:
-        return work(setup, begin=begin)
-    folder = prepared_folder(pathlib.Path(out))
-    with jax.enable_x64(True):
-        basis = make_basis(problem.domain, 2)
-        told = configuration(setup, [basis], [], None, **options)
-    return in_folder(
-        folder, told, setup, work, begin=begin, resume=resume, interval=checkpoint_every
-    )
+
+    def work(setup: Setup, *, begin: float) -> Solution:
+        return assessed(march_windows(setup, **options, begin=begin), seed)
+
+    by_program = report is not None or progress is False
+    shown = progress if report is None else report
+    with supervised(problem.name, shown, time_limit, ctrl_c=not by_program) as watched:
+        setup = dataclasses.replace(setup, report=watched)
+        if out is None:
+            return work(setup, begin=begin)
+        folder = prepared_folder(pathlib.Path(out))
+        with jax.enable_x64(True):
+            basis = make_basis(problem.domain, 2)
+            told = configuration(setup, [basis], [], None, **options)
+        return in_folder(
+            folder, told, setup, work, begin=begin, resume=resume, interval=checkpoint_every
+        )
 
 
 def march_windows(
@@ -179,6 +191,7 @@ def solve_plan(
         rel_l2=rel_l2,
         field_errors=field_errors,
         stop=_stop(marched, plan.tolerance),
+        stopped=marched.stopped,
         seconds=time.perf_counter() - begin,
         history={
             "fresh residual": [window.residual for window in marched.windows],
@@ -199,7 +212,7 @@ def windows_or(otherwise: Callable[..., Solution], setup: Setup, *, begin: float
     except WindowsFailed:
         return otherwise(setup, begin=begin)
     is_whole = solution.model.domain == setup.problem.domain
-    if is_whole and solution.residual <= UNSOLVED:
+    if solution.report.stopped or (is_whole and solution.residual <= UNSOLVED):
         return solution
     return otherwise(setup, begin=begin)
 

@@ -24,6 +24,7 @@ from pann.pde.windows.space_axis import SpaceAxis
 from pann.pde.windows.system import System
 from pann.pde.windows.tails import scaled, sizes, space_tails, time_tail
 from pann.pde.windows.time_axis import to_legendre
+from pann.runtime_limits import Stopped
 from pann.training.stage import Progress, Report
 
 # The first window tried, the shortest and the most there may be, relative to the whole time.
@@ -31,13 +32,17 @@ FIRST_LENGTH, SHORTEST, MAX_WINDOWS = 1 / 8, 1e-9, 1_000
 # A residual between the nodes, relative to the equation's terms, that no tail excuses.
 UNSOLVED = 1e-2
 THOUSANDTHS = 1_000
+ALL_DONE = "all windows done"
 # How much shorter or longer the next window may be, and the safety in the estimate of that.
 SHORTER, LONGER, SAFETY = 0.1, 2.0, 0.8
 
 
 @dataclasses.dataclass(frozen=True)
 class Marched:
-    """All windows that were accepted, why there are no more, and what it took."""
+    """All windows that were accepted, why there are no more, and what it took.
+
+    `stopped` is a time limit, or Ctrl-C, that ended them before their time.
+    """
 
     windows: list[Solved]
     stop: str
@@ -45,6 +50,7 @@ class Marched:
     rejected: int
     solver: str
     num_points: int
+    stopped: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,12 +106,15 @@ def march(plan: Plan, axes: tuple[SpaceAxis, ...], rejected: int = 0) -> Marched
     start = initial_values(plan.problem, axes)
     scales = sizes(scaled(axes, start[0][..., None]))
     done: list[Solved] = []
-    in_a_row, stop = 0, "all windows done"
+    in_a_row, stop, stopped = 0, ALL_DONE, None
     saved = plan.checkpoint.under_way()
     if saved is not None:
         done, scales, wanted, rejected = restored(saved)
         axes, now, start = done[-1].axes, done[-1].end, _state_at_end(plan, done[-1])
     while end - now > 1e-12 * whole:
+        if stopped := _reported(plan, done):
+            stop = f"stopped by {stopped} at t = {now:.6g}"
+            break
         if len(done) >= MAX_WINDOWS:
             stop = f"stopped at t = {now:.6g} after {MAX_WINDOWS} windows"
             break
@@ -145,24 +154,39 @@ def march(plan: Plan, axes: tuple[SpaceAxis, ...], rejected: int = 0) -> Marched
             stop = f"stopped at t = {now:.6g}, where no window, however short, solves the equation"
             break
         done.append(window)
-        share_done = round(THOUSANDTHS * (window.end - begin) / whole)
-        figures = {"tail": window.tail, "fresh residual": window.residual}
-        plan.report(Progress("windows, thousandths of time", share_done, THOUSANDTHS, figures))
         in_a_row = 0
         now, scales = window.end, np.maximum(scales, scales_now)
         start = _state_at_end(plan, window)
         wanted = equal or length * float(np.clip(SAFETY * share, 0.5, LONGER))
         plan.checkpoint.keep(functools.partial(kept, [*done], scales, wanted, rejected))
+    if stop == ALL_DONE:
+        _reported(plan, done)
     system = plan.system(axes)
     points = [len(each) for each in system.grid.points]
     return Marched(
         windows=done,
         stop=stop,
-        finished=stop == "all windows done",
+        finished=stop == ALL_DONE,
+        stopped=stopped,
         rejected=rejected,
         solver=plan.solver or choose_solver(system),
         num_points=len(done) * plan.count * int(np.prod(points)),
     )
+
+
+def _reported(plan: Plan, done: list[Solved]) -> str | None:
+    """Report how far the windows have come; what stops them, if anything does."""
+    begin, end = plan.ends
+    figures: dict[str, float] = {}
+    if done:
+        figures = {"tail": done[-1].tail, "fresh residual": done[-1].residual}
+    reached = done[-1].end if done else begin
+    share_done = round(THOUSANDTHS * (reached - begin) / (end - begin))
+    try:
+        plan.report(Progress("windows, thousandths of time", share_done, THOUSANDTHS, figures))
+    except Stopped as stopped:
+        return str(stopped)
+    return None
 
 
 def _fitted(wanted: float, left: float) -> float:
