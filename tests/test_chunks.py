@@ -28,7 +28,7 @@ from pann.pde.newton import _step_often, start
 from pann.pde.rows import Causal, equation_rows
 from pann.problems import allen_cahn, burgers, poisson
 from pann.regression import fit
-from pann.solve import make_plan
+from pann.solving.plan import make_plan
 from pann.training import LBFGS, Adam, GaussNewton, LeastSquares, Prune
 
 SQUARE = Box(x=(-1, 3), y=(0, 2))

@@ -24,7 +24,7 @@ from pann.pde.levenberg_step import State, network_jacobian
 from pann.pde.newton import start
 from pann.pde.placing import place_conditions, place_inside, points_inside, points_per_axis_of
 from pann.problems import darcy_across
-from pann.solve import degrees_to_try
+from pann.solving.second_order import degrees_to_try
 from pann.training.gauss_newton import network_only
 
 LINE = Box(x=(1, 3))

@@ -21,9 +21,9 @@ from pann.network import activation_named
 from pann.pde import Dirichlet, Periodic, Problem
 from pann.pde.placing import place_conditions, place_inside
 from pann.pde.rows import Causal, equation_rows
-from pann.solve import make_plan
 from pann.solving import budget
 from pann.solving.gradient import Case, prepare, training_options
+from pann.solving.plan import make_plan
 from pann.training import Adam, GradNorm, Task
 
 STRIP = pann.Box(x=(-1, 1), t=(0, 3), time="t")

@@ -92,7 +92,10 @@ def poisson(**changes):
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"residual": lambda u, x, z: u.xx}, "the residual asks for 'z', which is not among u, x, y; name"),
+        (
+            {"residual": lambda u, x, z: u.xx},
+            "the residual asks for 'z', which is not among u, x, y; name",
+        ),
         ({"residual": lambda u: u.xx + jnp.sin(u)}, r"give it the value, for instance jnp\.sin\(u"),
         ({"residual": lambda u, x: (x * u.x).x}, "only fields have derivatives; write it out"),
         ({"residual": lambda u: u.zz}, "'z' is not an axis of one letter; the axes are x, y"),

@@ -1,8 +1,8 @@
 """The named problems: their solutions satisfy equation and conditions, and are found."""
 
+import dataclasses
 from typing import Any
 
-import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np

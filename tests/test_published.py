@@ -18,7 +18,7 @@ from pann.basis import make_basis
 from pann.domain import Box
 from pann.paper import EXHIBITS, degree_of, load, tables, terms_of
 from pann.paper.published import BOOLEANS, FLOATS, INTEGERS
-from pann.solve import degree_by_rule
+from pann.solving.plan import degree_by_rule
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAPER = pathlib.Path(os.environ.get("PAPER_TEX", ROOT.parent / "shared" / "paper" / "paper.tex"))

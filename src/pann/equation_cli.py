@@ -108,6 +108,9 @@ def solve(
     iterations: Annotated[
         int | None, typer.Option(min=0, help="Most steps of training the network.")
     ] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(min=0, help="Seconds; then the best solution so far.")
+    ] = None,
     windows: Annotated[int | None, typer.Option(min=0, help="Windows of time; 0: none.")] = None,
     precision: Annotated[str | None, typer.Option(help="float64 or float32.")] = None,
     memory: Annotated[
@@ -150,6 +153,7 @@ def solve(
             "depth": depth,
             "network": network,
             "iterations": iterations,
+            "time_limit": time_limit,
             "windows": windows,
             "memory": memory,
             "c": c,

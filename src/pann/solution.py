@@ -63,7 +63,8 @@ class Report:
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """Call it at coordinates, `solution(x=0.1, y=0.2)`; numbers or arrays that broadcast.
+    """Call it at coordinates, `solution(x=0.1, y=0.2)` or in the order of the axes,
+    `solution(0.1, 0.2)`; numbers or arrays that broadcast.
 
     Where conditions are hard, `ansatz` makes u of the model, which then is the free factor v.
     """
@@ -75,9 +76,9 @@ class Solution:
     problem: Problem | None = None
     ansatz: Ansatz | None = None
 
-    def __call__(self, **coordinates: Any) -> Any:
+    def __call__(self, *in_order: Any, **coordinates: Any) -> Any:
         """u, or a tuple of all fields, in the shape of the coordinates."""
-        points, shape = self._points(coordinates)
+        points, shape = self._points(self._named(in_order, coordinates))
         return self._shaped(evaluate_solution(self.model, self.ansatz, points), shape)
 
     def parts(self, **coordinates: Any) -> Parts:
@@ -110,11 +111,20 @@ class Solution:
         """Standard deviations of the parameters by the noise of the data, where it shows."""
         return self.report.parameter_deviations
 
+    def _named(self, in_order: tuple[Any, ...], coordinates: Mapping[str, Any]) -> dict[str, Any]:
+        names = self.model.domain.names
+        if len(in_order) > len(names) or set(names[: len(in_order)]) & set(coordinates):
+            raise ValueError(
+                f"give each of {self._axes} once, in this order or by name; given were "
+                f"{len(in_order)} in order and {', '.join(coordinates) or 'none'} by name"
+            )
+        return {**dict(zip(names, in_order, strict=False)), **coordinates}
+
     def _points(self, coordinates: Mapping[str, Any]) -> tuple[np.ndarray, tuple[int, ...]]:
         names = self.model.domain.names
         if set(coordinates) != set(names):
             given = ", ".join(coordinates) or "none"
-            raise ValueError(f"give every axis by name, {self._axes}; given were {given}")
+            raise ValueError(f"give every axis, {self._axes}; given were {given}")
         arrays = np.broadcast_arrays(*(np.asarray(coordinates[name], float) for name in names))
         return np.stack([array.ravel() for array in arrays], axis=1), arrays[0].shape
 

@@ -9,32 +9,21 @@ own, both halves are trained by gradients instead.
 
 import dataclasses
 import functools
-import math
 import os
 import pathlib
 import time
 from collections.abc import Callable, Sequence
 
 import jax
+import numpy.typing as npt
 
-from pann.architecture import Architecture, check_widths
-from pann.basis import Basis, make_basis
-from pann.chunks import parse_bytes
-from pann.domain import Box
+from pann.basis import Basis
 from pann.model import PANN
 from pann.network import (
     Activation,
-    Circles,
     EmbeddingOptions,
-    RandomFourier,
-    activation_named,
 )
-from pann.network.taylor import smoothness
 from pann.pde.ansatz import check_alike
-from pann.pde.checks import checked
-from pann.pde.fields import Order
-from pann.pde.jumps import with_breaks
-from pann.pde.lift import make_ansatz
 from pann.pde.problem import Problem
 from pann.points import Points
 from pann.progress import supervised
@@ -50,20 +39,15 @@ from pann.solving.gradient import (
     training_options,
     weightings,
 )
-from pann.solving.inverse import is_inverse
-from pann.solving.second_order import degrees_to_try, solve_second_order
-from pann.solving.setup import CONDITION_WEIGHT, Setup
+from pann.solving.plan import as_points, make_plan
+from pann.solving.second_order import solve_second_order
+from pann.solving.setup import Setup
 from pann.solving.tolerance import check_tolerance, solve_to_tolerance
 from pann.solving.windows import march_windows, suits_windows, windows_or
 from pann.training import Recipe
 from pann.training.stage import Report
 
-# Where nothing is said: the network of the default recipe, and what gradient training takes.
-DEFAULT_WIDTH, DEFAULT_DEPTH = 24, 2
-PAPER_WIDTH, PAPER_DEPTH = 50, 3
-DEFAULT_ACTIVATIONS, PAPER_ACTIVATIONS = ("tanh", "sin"), ("tanh",)
-PAPER_POINTS, PAPER_SAMPLING, PAPER_CONDITION_POINTS = 4096, "poisson_disk", 400
-PAPER_C = 0.003
+ITERATIONS, CONSTRAINT_WEIGHT = 200, 1e-3
 
 
 def solve(
@@ -74,7 +58,7 @@ def solve(
     c: float | None = None,
     basis: Basis | None = None,
     axes: Sequence[str] | None = None,
-    points: Points | int | None = None,
+    points: Points | int | npt.ArrayLike | None = None,
     sampling: str | None = None,
     condition_points: int | None = None,
     condition_sampling: str | None = None,
@@ -85,13 +69,13 @@ def solve(
     network: str = "mlp",
     embedding: EmbeddingOptions | None = None,
     constraint: str | None = None,
-    constraint_weight: float = 1e-3,
+    constraint_weight: float | None = None,
     reduction: str | None = None,
     preconditioner: bool | None = None,
     weighting: Weighting | Sequence[Weighting] | None = None,
     recipe: str | Recipe = "default",
     trials: int = 1,
-    iterations: int = 200,
+    iterations: int | None = None,
     windows: int | str | None = None,
     precision: str = "float64",
     memory: int | float | str | None = None,
@@ -152,11 +136,29 @@ def solve(
     begin = time.perf_counter()
     by_gradient = recipe != "default"
     check_trials(trials)
-    weak = constraint not in (None, "exact") or reduction is not None
+    points = as_points(points, problem.domain)
+    weak = constraint not in (None, "exact") or _any_given(reduction, constraint_weight)
     if not by_gradient and (weak or preconditioner or weightings(weighting)):
         raise ValueError(
-            "the default recipe solves for b at each step, where weak constraints, the "
-            "preconditioner, reduction and weighting have no place; give recipe='paper' with them"
+            "the default recipe solves for b at each step, where weak constraints and their "
+            "weight, the preconditioner, reduction and weighting have no place; give "
+            "recipe='paper' with them"
+        )
+    if by_gradient and iterations is not None:
+        raise ValueError(
+            "iterations are those of Levenberg-Marquardt in the default recipe; give the steps of "
+            "others with the stages, recipe=(pann.Adam(...), pann.LBFGS(...))"
+        )
+    iterations = ITERATIONS if iterations is None else iterations
+    if basis is not None and _any_given(degree, c, axes):
+        raise ValueError("a basis has its own degree and axes; leave degree, c and axes out")
+    if width == 0 and (_any_given(depth, activation, embedding) or network != "mlp"):
+        raise ValueError(
+            "width=0 is no network; leave depth, activation, network and embedding out"
+        )
+    if sampling is not None and not isinstance(points, int) and not by_gradient:
+        raise ValueError(
+            f"sampling={sampling!r} is how a number of points lie; give that number, points=1000"
         )
     if isinstance(start_from, PANN):
         if degree is None and c is None and basis is None:
@@ -224,7 +226,7 @@ def solve(
         options = training_options(
             recipe=recipe,
             constraint=constraint,
-            constraint_weight=constraint_weight,
+            constraint_weight=CONSTRAINT_WEIGHT if constraint_weight is None else constraint_weight,
             reduction=reduction,
             preconditioner=preconditioner,
             weighting=weighting,
@@ -274,128 +276,5 @@ def _assess(work: Callable[..., Solution], setup: Setup, *, begin: float) -> Sol
     return assessed(solution, setup.seed, setup.condition_weight)
 
 
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """What is to be solved: points, bases to try one after another, and networks to race."""
-
-    setup: Setup
-    ladder: list[Basis]
-    architectures: list[Architecture]
-
-
-def make_plan(
-    problem: Problem,
-    *,
-    degree: int | None = None,
-    c: float | None = None,
-    basis: Basis | None = None,
-    axes: Sequence[str] | None = None,
-    points: Points | int | None = None,
-    sampling: str | None = None,
-    condition_points: int | None = None,
-    condition_sampling: str | None = None,
-    condition_weight: float | None = None,
-    width: int | tuple[int, ...] | None = None,
-    depth: int | None = None,
-    activation: str | Activation | None = None,
-    network: str = "mlp",
-    embedding: EmbeddingOptions | None = None,
-    by_gradient: bool = False,
-    precision: str = "float64",
-    memory: int | float | str | None = None,
-    seed: int = 0,
-    report: Report = lambda progress: None,
-) -> Plan:
-    """Check the problem and the options of `solve`, and fill in what was left out."""
-    if by_gradient and points is None:
-        points, sampling = PAPER_POINTS, sampling or PAPER_SAMPLING
-    if by_gradient and condition_points is None:
-        condition_points = PAPER_CONDITION_POINTS
-    if c is not None or (by_gradient and degree is None and basis is None):
-        degree = degree_by_rule(PAPER_C if c is None else c, points, degree)
-    if condition_weight is None:
-        condition_weight = 1.0 if by_gradient else CONDITION_WEIGHT
-    elif not condition_weight > 0:
-        raise ValueError(f"condition_weight must be positive, got {condition_weight!r}")
-    problem = checked(problem)
-    # A constant in pieces is no help to a network, which has to tie them.
-    has_pieces = basis is None and points is None and degree != 0
-    if not by_gradient and has_pieces and problem.domain.time is None:
-        problem = with_breaks(problem)
-    setup = Setup(
-        problem,
-        problem.asked.orders,
-        points,
-        sampling,
-        seed,
-        report,
-        condition_points,
-        float(condition_weight),
-        make_ansatz(problem),
-        condition_sampling,
-        memory=None if memory is None else parse_bytes(memory),
-    )
-    if memory is not None and not by_gradient and is_inverse(problem):
-        raise ValueError(
-            "where parameters are found from data by the default recipe nothing is made in chunks; "
-            "leave memory out, or give recipe='paper'"
-        )
-    default_width = PAPER_WIDTH if by_gradient else DEFAULT_WIDTH
-    default_depth = PAPER_DEPTH if by_gradient else DEFAULT_DEPTH
-    activations = PAPER_ACTIVATIONS if by_gradient else DEFAULT_ACTIVATIONS
-    architectures = [
-        Architecture(
-            widths=check_widths(default_width if width is None else width, depth or default_depth),
-            activation=activation_named(choice),
-            embedding=_periodic(problem.domain, embedding),
-            dropout=0.0,
-            initialization=None,
-            bias=False,
-            precision=precision,
-            kind=network,
-        )
-        for choice in (activations if activation is None else (activation,))
-    ]
-    _check_smoothness(setup.orders, architectures[0])
-    if basis is not None:
-        return Plan(setup, [basis], architectures)
-    degrees = degrees_to_try(problem) if degree is None else (degree,)
-    seen = problem.domain.names if axes is None else tuple(axes)
-    families = {axis: family for axis, family in problem.pieces.items() if axis in seen}
-    ladder = [make_basis(problem.domain, each, families=families, axes=seen) for each in degrees]
-    return Plan(setup, ladder, architectures)
-
-
-def degree_by_rule(c: float, points: Points | int | None, degree: int | None = None) -> int:
-    """ceil(c N) + 8, the paper's rule for Poisson's and the Allen-Cahn equation."""
-    if degree is not None:
-        raise ValueError(f"degree={degree} and c={c:g} both give the degree; use one of them")
-    if points is None:
-        raise ValueError("c gives the degree by the number of points, ceil(c N) + 8; give points=N")
-    count = len(points.coordinates) if isinstance(points, Points) else points
-    return math.ceil(c * count) + 8
-
-
-def _periodic(domain: Box, embedding: EmbeddingOptions | None) -> EmbeddingOptions | None:
-    """cos and sin along the periodic axes: the network repeats there as the basis does."""
-    if not domain.periodic:
-        return embedding
-    axes = tuple(domain.names.index(axis) for axis in domain.periodic)
-    if isinstance(embedding, RandomFourier):
-        return Circles(axes, embedding.num_frequencies, embedding.scale)
-    if embedding is not None:
-        raise ValueError(
-            f"the axes {', '.join(domain.periodic)} are periodic, where the network sees cos and "
-            "sin of the coordinate; leave the embedding out, or use RandomFourier"
-        )
-    return Circles(axes)
-
-
-def _check_smoothness(orders: tuple[Order, ...], architecture: Architecture) -> None:
-    """Refuse an activation with fewer derivatives than the equation has."""
-    highest, limit = max(sum(order) for order in orders), smoothness(architecture.activation)
-    if architecture.widths and limit is not None and highest > limit:
-        raise ValueError(
-            f"the equation has derivatives of order {highest}, but {architecture.activation} has "
-            f"only {limit}; use activation='tanh', or width=0 for no network"
-        )
+def _any_given(*options: object) -> bool:
+    return any(option is not None for option in options)

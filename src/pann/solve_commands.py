@@ -16,9 +16,10 @@ from pann.loading import load
 from pann.pde import Problem
 from pann.problems import PROBLEMS, equation_of
 from pann.solution import Solution
-from pann.solve import make_plan, solve
+from pann.solve import solve
 from pann.solving.folder import FILE_NAME as SOLUTION
 from pann.solving.folder import prepared_folder
+from pann.solving.plan import make_plan
 from pann.solving.tolerance import check_tolerance
 from pann.solving.windows import suits_windows
 from pann.training import Progress
@@ -118,6 +119,8 @@ def solve_problem(
         tolerance=solution.report.tolerance,
         error_estimate=_finite(solution.report.error_estimate),
         met=solution.report.met,
+        resolved=solution.report.resolved,
+        notes=list(solution.report.notes),
         files=written,
     )
     reports = []

@@ -28,7 +28,7 @@ from pann.pde.rows import equation_rows
 from pann.problems import PROBLEMS
 from pann.runs import Result, Row
 from pann.solution import Solution
-from pann.solve import make_plan
+from pann.solving.plan import make_plan
 from pann.training import Task
 
 MODELS: tuple[dict[str, Any], ...] = ({"model": "PANN", "c": 0.003}, {"model": "PINN"})

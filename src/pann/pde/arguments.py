@@ -4,6 +4,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -22,9 +24,12 @@ def call_by_name(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
 
     What has a default value and is not given keeps it: `lambda u, x, nu=nu: ...`.
     """
+    if isinstance(function, np.ufunc):
+        # It has no names of ours: as many as it takes, in order.
+        return function(*list(given.values())[: function.nin])
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # of NumPy and of C, without names
+    except (TypeError, ValueError):  # of C, without names
         return function(*given.values())
     if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters):
         return function(**given)

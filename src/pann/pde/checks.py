@@ -100,7 +100,7 @@ def _check_condition(problem: Problem, condition: Condition) -> None:
     if isinstance(condition, Dirichlet | Neumann | Robin):
         if not isinstance(condition.faces, Faces):
             raise TypeError(
-                f"{what} needs faces of the domain, got {condition.faces!r}; write "
+                f"{what} needs faces of the domain, got {_short(condition.faces)}; write "
                 "domain.boundary for all of them, or domain.face('"
                 f"{domain.names[0]}', 'lower') for one"
             )
@@ -242,6 +242,14 @@ def _check_states(problem: Problem, field: int) -> None:
         f"the conditions do not determine {name}: the equation is of order {order} in {time}, and "
         f"of its states at the start {len(given)} are given; add {cures}"
     )
+
+
+def _short(value: object) -> str:
+    """What was given, on one line."""
+    if np.ndim(value):  # type: ignore[arg-type]
+        return f"an array of shape {np.shape(value)}"  # type: ignore[arg-type]
+    shown = repr(value)
+    return shown if len(shown) < 60 and "\n" not in shown else f"a {type(value).__name__}"
 
 
 # ---- The residual ----

@@ -227,7 +227,7 @@ def weakest_direction(
         return found
     if np.sum(found.direction[~constants] ** 2) > NEXT_TO_NOTHING:
         return found
-    rest = _weakest(np.linalg.qr(r[:, ~constants], mode="r"))
+    rest = _weakest(np.asarray(np.linalg.qr(r[:, ~constants], mode="r")))
     return dataclasses.replace(found, stability=rest.stability)
 
 

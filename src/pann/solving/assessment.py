@@ -51,7 +51,13 @@ def assessed(solution: Solution, seed: int, condition_weight: float = CONDITION_
     is_whole = solution.model.domain == problem.domain
     is_trusted = estimate is None or estimate <= TRUSTED
     resolved = bool(is_whole and relative <= RESOLVED and is_trusted)
-    new = dataclasses.replace(report, residual=relative, error_estimate=estimate, resolved=resolved)
+    # Of several trials the residuals chose one.
+    trials = report.trials
+    if len(trials) == 1:
+        trials = [{**trials[0], "residual": relative}]
+    new = dataclasses.replace(
+        report, residual=relative, error_estimate=estimate, resolved=resolved, trials=trials
+    )
     return dataclasses.replace(solution, report=new)
 
 
