@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -244,10 +245,10 @@ def _check_states(problem: Problem, field: int) -> None:
     )
 
 
-def _short(value: object) -> str:
+def _short(value: Any) -> str:
     """What was given, on one line."""
-    if np.ndim(value):  # type: ignore[arg-type]
-        return f"an array of shape {np.shape(value)}"  # type: ignore[arg-type]
+    if np.ndim(value):
+        return f"an array of shape {np.shape(value)}"
     shown = repr(value)
     return shown if len(shown) < 60 and "\n" not in shown else f"a {type(value).__name__}"
 

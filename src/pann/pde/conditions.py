@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import numpy.typing as npt
 
 from pann.domain import Box, Faces
 from pann.pde.arguments import call_by_name, check_arguments
@@ -74,8 +75,8 @@ class Data:
     Values are an array with one for each point, or a function of the coordinates.
     """
 
-    points: np.ndarray
-    values: np.ndarray | Callable[..., Any]
+    points: npt.ArrayLike
+    values: npt.ArrayLike | Callable[..., Any]
     field: str | None = None
     weight: float = 1.0
 

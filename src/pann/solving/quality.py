@@ -126,7 +126,8 @@ def squares_of_channels(
     known = {name: jnp.asarray(value) for name, value in parameters.items()}
     widths = tuple(model.domain.widths.tolist())
     squares, totals = _squares(block, Unknowns(no_terms, known), background, sizes, widths)
-    return np.asarray(squares), np.asarray(totals)
+    # A block counts each of its points by the root of their number.
+    return len(placed.points) * np.asarray(squares), len(placed.points) * np.asarray(totals)
 
 
 def relative_residual(
