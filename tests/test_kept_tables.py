@@ -125,9 +125,10 @@ def test_other_conditions_with_the_same_equation_need_no_other_program():
     first, second = (
         Problem(SQUARE, residual, [Dirichlet(SQUARE.boundary, value)]) for value in (0.0, 1.0)
     )
-    other = Problem(SQUARE, lambda u, x, y: u.xx + u.yy - x, first.conditions)
-    structures = [jax.tree.structure(inside(each)) for each in (first, second, other)]
-    assert structures[0] == structures[1] != structures[2]
+    same = Problem(SQUARE, lambda u, x, y: u.xx + u.yy - x, first.conditions)
+    other = Problem(SQUARE, lambda u, x, y: u.xx + u.yy - y, first.conditions)
+    structures = [jax.tree.structure(inside(each)) for each in (first, second, same, other)]
+    assert structures[0] == structures[1] == structures[2] != structures[3]
 
 
 def test_a_residual_need_not_be_hashable():

@@ -452,9 +452,11 @@ def test_the_networks_jacobian_is_that_of_automatic_differentiation(widths, kind
 @pytest.mark.parametrize("make", [functools.cache(poisson), pann.problems.poisson])
 def test_a_second_solve_compiles_nothing(make):
     options = {"degree": 5, "width": 4, "depth": 1, "iterations": 3, "activation": "tanh"}
-    pann.solve(make(), **options)
+    # One of them keeps the polynomial alone, the other the network, too.
+    for seed in (0, 1):
+        pann.solve(make(), **options, seed=seed)
     with count_compilations() as compiled:
-        pann.solve(make(), **options, seed=1)
+        pann.solve(make(), **options, seed=2)
     assert compiled == []
 
 
@@ -477,8 +479,11 @@ def test_trials_of_the_default_recipe_have_seeds_of_their_own():
     second = pann.solve(problem, **options, seed=1)
     figures = solution.report.trials
     assert [each["seed"] for each in figures] == [0, 1]
-    assert figures[1]["residual"] == pytest.approx(second.residual, rel=1e-6)
-    assert solution.residual == min(each["residual"] for each in figures)
+    alone = second.report.trials[0]["residual"]
+    assert figures[1]["residual"] == pytest.approx(alone, rel=1e-6)
+    # Measured at points that did not choose.
+    assert solution.residual not in [each["residual"] for each in figures]
+    assert solution.residual == pytest.approx(min(each["residual"] for each in figures), rel=0.3)
 
 
 # ---- Points ----

@@ -59,14 +59,18 @@ def _importing_from(folder: pathlib.Path) -> Iterator[None]:
 def _errors_by_line(given: str) -> Iterator[None]:
     try:
         yield
-    except (Exception, SystemExit) as error:
-        line = _line(error, given)
-        if line is None:
+    except (Exception, SystemExit) as raised:
+        cause: BaseException | None = raised
+        while cause is not None and (line := _line(cause, given)) is None:
+            cause = cause.__cause__
+        if cause is None:
             raise
         # JAX explains its errors at length; what went wrong comes first.
-        what = str(error.msg if isinstance(error, SyntaxError) else error).strip().split("\n")[0]
-        kind = type(error).__name__
-        raise ValueError(f"line {line} of '{given}': {kind}{': ' if what else ''}{what}") from error
+        what = str(cause.msg if isinstance(cause, SyntaxError) else cause).strip().split("\n")[0]
+        kind = type(cause).__name__
+        raise ValueError(
+            f"line {line} of '{given}': {kind}{': ' if what else ''}{what}"
+        ) from raised
 
 
 def _line(error: BaseException, given: str) -> int | None:

@@ -31,7 +31,7 @@ class Report:
     `residual` is the root mean square residual at points that were not used, relative to the size
     of the equation's terms there, or that of a condition if it is larger; `rel_l2` the relative l2
     error where the solution is known, `field_errors` that of every field. `trials` has the figures
-    of every trial, `parameter_deviations` the standard deviations of parameters found from noisy
+    of every trial, with the residuals by which one was chosen, `parameter_deviations` the standard deviations of parameters found from noisy
     data. With a tolerance, `error_estimate` is at least twice the difference between two
     resolutions, relative in l2, and `met` says whether it and the residual are below it. Without
     one, the estimate is the residual over the `stability` of the equation with its conditions,
@@ -57,7 +57,7 @@ class Report:
     met: bool | None = None
     resolved: bool | None = None
     stability: float | None = None
-    notes: tuple[str, ...] = ()
+    notes: list[str] = dataclasses.field(default_factory=list)
     stopped: str | None = None
 
 
@@ -319,7 +319,6 @@ def load(contents: Contents) -> Solution:
         ansatz = ansatz_from_state(header.get("ansatz"), of_ansatz, model)
         fields, parameters = header["fields"], header["parameters"]
         report = Report(**_from_json(header["report"]))
-        report = dataclasses.replace(report, notes=tuple(report.notes))
         good = (
             isinstance(fields, list)
             and len(fields) == (model.num_outputs or 1)

@@ -98,7 +98,9 @@ def evaluate_derivatives(
     """Several derivatives of u at points of the domain."""
     parameters = model.parameters
     own = orders if ansatz is None else lower_set(orders)
-    values = model.basis.evaluate_each(points, np.asarray(parameters.kept_b), own)
+    # By NumPy: JAX would compile a program for each number of terms.
+    kept_b = np.asarray(parameters.b) * np.asarray(parameters.keep_b)[:, None]
+    values = model.basis.evaluate_each(points, kept_b, own)
     if parameters.network is not None:
         with jax.enable_x64(True), jax.default_matmul_precision("highest"):
             x = jnp.asarray(model.domain.to_reference(points), model.precision)

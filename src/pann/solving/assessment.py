@@ -51,13 +51,7 @@ def assessed(solution: Solution, seed: int, condition_weight: float = CONDITION_
     is_whole = solution.model.domain == problem.domain
     is_trusted = estimate is None or estimate <= TRUSTED
     resolved = bool(is_whole and relative <= RESOLVED and is_trusted)
-    # Of several trials the residuals chose one.
-    trials = report.trials
-    if len(trials) == 1:
-        trials = [{**trials[0], "residual": relative}]
-    new = dataclasses.replace(
-        report, residual=relative, error_estimate=estimate, resolved=resolved, trials=trials
-    )
+    new = dataclasses.replace(report, residual=relative, error_estimate=estimate, resolved=resolved)
     return dataclasses.replace(solution, report=new)
 
 

@@ -258,7 +258,7 @@ def on_basis(
             num_points=sum(block.num_points for block in blocks),
             residual=residual,
             stability=outcome.weakest.stability,
-            notes=() if free is None else (free.note or str(free.refusal),),
+            notes=[] if free is None else [free.note or str(free.refusal)],
             rel_l2=rel_l2,
             stop=outcome.reason,
             seconds=time.perf_counter() - begin,
