@@ -19,6 +19,7 @@ SOURCE = pathlib.Path(__file__).parent.parent / "src"
 LAYERS = (
     "errors",
     "domain",
+    "system_memory",
     "compiling",
     "matrix_products",
     "array_cache",

@@ -1,12 +1,11 @@
 """How much memory gradient training takes, and how much there is."""
 
-import os
-
 import jax
 
 from pann.network.jets import lower_set
 from pann.solving.gradient import Case
 from pann.solving.setup import NUM_FRESH
+from pann.system_memory import available_memory
 
 # Of a device's memory, what training may count on: the rest is the compiler's, and others'.
 SHARE = 0.6
@@ -32,11 +31,4 @@ def case_bytes(case: Case) -> float:
 def device_memory() -> float:
     """Bytes that training may use: of the device, or of the machine where that is the device."""
     stats = jax.devices()[0].memory_stats() or {}
-    return SHARE * float(stats.get("bytes_limit") or _machine_memory())
-
-
-def _machine_memory() -> float:
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):
-        return UNTOLD
+    return SHARE * float(stats.get("bytes_limit") or available_memory() or UNTOLD)
