@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.polynomial.legendre import legval
 
+from pann import degrees, tabular
 from pann.basis import make_basis
 from pann.degrees import choose_basis
 from pann.domain import Box
@@ -40,6 +41,18 @@ def test_gaps_in_the_degrees_are_overcome(rng):
     basis, degree = basis_for(rows, values)
     assert degree >= 20
     assert [10, 10] in basis.indices.tolist()
+
+
+def test_the_degree_does_not_depend_on_the_order_of_the_rows(monkeypatch):
+    """Every 20th row of this grid has the same x2: the degree along it was not seen."""
+    monkeypatch.setattr(degrees, "MAX_ROWS", 200)
+    random = np.random.default_rng(3)
+    axes = np.meshgrid(np.linspace(-1, 1, 200), np.linspace(-1, 1, 20), indexing="ij")
+    rows = np.stack(axes, axis=-1).reshape(-1, 2)
+    values = rows[:, 1] ** 2 + 0.1 * rows[:, 0] + 1e-3 * random.normal(size=len(rows))
+    shuffled = random.permutation(len(rows))
+    in_order, in_disorder = basis_for(rows, values), basis_for(rows[shuffled], values[shuffled])
+    assert in_order[1] == in_disorder[1] == 2
 
 
 @pytest.mark.parametrize("num_rows, num_columns", [(30, 1), (60, 5), (300, 60), (40, 100)])
@@ -87,9 +100,7 @@ def test_a_degree_asked_for_is_used_with_a_sparser_set_where_total_degree_explod
 
 
 def fitted(rows, values, **options):
-    return fit_table(
-        rows, values.reshape(len(rows), -1), np.ones(len(rows)), Options(**options), None
-    )
+    return fit_table(rows, values.reshape(len(rows), -1), np.ones(len(rows)), Options(**options))
 
 
 def test_few_rows_get_a_polynomial_and_no_network(rng):
@@ -174,3 +185,36 @@ def test_padding_rows_does_not_change_what_is_fitted(rng):
     plain = fit(rows, values, held_out=0.0, **options)
     padded = fit(rows, values, held_out=0.0, pad=True, **options)
     np.testing.assert_allclose(padded(rows), plain(rows), rtol=1e-9, atol=1e-12)
+
+
+# ---- What is held out ----
+
+
+def test_nothing_is_learned_from_held_out_rows():
+    random = np.random.default_rng(5)
+    rows = random.uniform(-1, 1, (300, 2))
+    values = rows[:, 0] ** 3 + 0.1 * random.normal(size=300)
+    options = Options(recipe=(Adam(2),), width=4, trials=1)
+    held_out = tabular._hold_out(rows, options)
+    assert held_out.sum() == 30
+    other_rows, other_values = rows.copy(), values.copy()
+    other_rows[held_out], other_values[held_out] = 0.3, 50.0
+    one, two = (
+        fit_table(x, y[:, None], np.ones(300), options)
+        for x, y in ((rows, values), (other_rows, other_values))
+    )
+    assert one.degree == two.degree
+    for scaling in ("features", "targets"):
+        for name, learned in vars(getattr(one, scaling)).items():
+            np.testing.assert_array_equal(learned, getattr(getattr(two, scaling), name))
+
+
+@pytest.mark.parametrize("num_columns", [1, 5, 200])
+def test_ends_of_ranges_are_held_out_last(num_columns):
+    rows = np.random.default_rng(1).normal(size=(100, num_columns))
+    held_out = tabular._hold_out(rows, Options())
+    assert held_out.sum() == 10
+    within = rows[~held_out]
+    if num_columns < 200:  # where every row is the end of some range, some must be held out
+        np.testing.assert_array_equal(within.min(axis=0), rows.min(axis=0))
+        np.testing.assert_array_equal(within.max(axis=0), rows.max(axis=0))

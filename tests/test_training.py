@@ -26,7 +26,8 @@ from oracles import (
 )
 
 import pann.training
-from pann.model import PANN
+from pann.loss import Loss, Rows
+from pann.model import PANN, Parameters
 from pann.network import (
     AxisEmbedding,
     CircleEmbedding,
@@ -46,9 +47,11 @@ from pann.training import (
     Place,
     Prune,
     Race,
+    Ridge,
     Sizes,
     Stage,
     Stepwise,
+    Task,
     default_recipe,
     describe,
     recipe_named,
@@ -672,3 +675,44 @@ def test_trials_together_equal_trials_alone_and_prune_on_their_own(rows):
         twice = stack(trial(trials, index), trial(trials, index))
         alone, _ = run_recipe(recipe, task, twice)
         assert_same(trial(together, index), trial(alone, 1), 1e-8)
+
+
+# ---- Some of many rows ----
+
+
+def sorted_task(count):
+    """Rows in the order of their one coordinate, with the values x^2 + x^3 and terms to x^3."""
+    x = jnp.linspace(-1.0, 1.0, count)[:, None]
+    rows = Rows(x, x ** jnp.arange(4), x**2 + x**3, jnp.ones(count))
+    return Task(rows, Loss(constraint="none"), jax.random.key(0))
+
+
+def polynomial_trials(b):
+    b = jnp.asarray(b, float)[None, :, None]
+    keep = jnp.ones((1, 4), bool)
+    nothing = jnp.zeros((1, 0, 1))
+    return Parameters(None, nothing, b, None, jnp.zeros((1, 0), bool), keep, jnp.zeros_like(b))
+
+
+def test_figures_of_many_rows_are_not_those_of_the_first(monkeypatch):
+    monkeypatch.setattr("pann.training.stage.FIGURE_ROWS", 400)
+    with jax.enable_x64(True):
+        task = sorted_task(10_007)
+        data = float(task.figures(polynomial_trials([0, 0, 0, 0]))["data"][0])
+    # The mean of (x^2 + x^3)^2 is 1/5 + 1/7; that of x^4 (1 + x)^2 at the first rows is 0.002.
+    deviation = np.std((task.rows.target[:, 0]) ** 2) / np.sqrt(400)
+    assert abs(data - (1 / 5 + 1 / 7)) < 4 * deviation
+
+
+def test_ridge_on_some_of_many_rows_does_not_alias_with_their_order(monkeypatch):
+    monkeypatch.setattr("pann.training.ridge.MAX_ROWS", 300)
+    x1, x2 = np.meshgrid(np.linspace(-1, 1, 300), np.linspace(-1, 1, 20), indexing="ij")
+    x1, x2 = x1.ravel(), x2.ravel()
+    with jax.enable_x64(True):
+        table = jnp.asarray(np.stack([np.ones_like(x1), x1, x2, x2**2], axis=1))
+        target = jnp.asarray((x2**2 + 0.1 * x1)[:, None])
+        rows = Rows(jnp.asarray(np.stack([x1, x2], axis=1)), table, target, jnp.ones(len(x1)))
+        task = Task(rows, Loss(constraint="none"), jax.random.key(0))
+        trained, _ = Ridge().run(task, polynomial_trials([0, 0, 0, 0]))
+    # Every 20th row has the same x2, which leaves its coefficients undetermined.
+    np.testing.assert_allclose(trained.b[0, :, 0], [0, 0.1, 0, 1], atol=1e-9)

@@ -7,6 +7,7 @@ from jaxtyping import Float
 
 from pann.basis import Basis, make_basis, ridge
 from pann.domain import Box
+from pann.samples import subsample
 
 MAX_ROWS = 20_000
 # One fit takes about 2 N m^2 operations: so much for N m^2, a fraction of a second.
@@ -37,7 +38,7 @@ def choose_basis(
     """
     domain = Box.cube(scaled.shape[1])
     num_rows = len(scaled)
-    chosen = np.arange(num_rows)[:: -(-num_rows // MAX_ROWS)]
+    chosen = subsample(num_rows, MAX_ROWS)
     affordable = min(memory / (BYTES_AN_ENTRY * held_rows), math.sqrt(MAX_COST / len(chosen)))
     supported = max(len(chosen) / rows_a_term, scaled.shape[1] + 1 if always_plane else 1)
     largest = int(min(affordable, supported))

@@ -21,6 +21,7 @@ from pann.loss import CONSTRAINT_NAMES
 from pann.model import Parts, Term
 from pann.network.activations import ACTIVATIONS
 from pann.progress import progress_bar
+from pann.samples import subsample
 from pann.scaling import distance_outside
 from pann.sensitivity import SobolIndices, sobol_indices
 from pann.table_files import TableRecord
@@ -159,7 +160,7 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 np.sqrt(np.mean(fitted.targets.deviation**2))
             )
         # Some rows, for pictures of the halves.
-        self._sample = rows[:: -(-len(rows) // SAMPLE_ROWS)].copy()
+        self._sample = rows[subsample(len(rows), SAMPLE_ROWS)]
 
     def predict(
         self, X: Any, return_std: bool = False

@@ -197,11 +197,12 @@ def plan_fit(source: Source, options: dict[str, Any]) -> Report:
     rows = ~split.held_out
     wanted = PANNRegressor(**options)._options()
     values, weights = split.targets.to_numpy()[rows], np.ones(int(rows.sum()))
+    features = split.features.to_numpy()[rows]
     task = tabular._Task(
-        split.features.to_numpy()[rows],
+        features,
         scale_targets(values, weights)(values),
         weights,
-        tabular._hold_out(len(values), wanted),
+        tabular._hold_out(features, wanted),
         wanted,
         lambda progress: None,
     )

@@ -116,8 +116,10 @@ def fit_table(
     used = weights > 0
     if not np.all(used):
         rows, values, weights = rows[used], values[used], weights[used]
-    targets = scale_targets(values, weights)
-    task = _Task(rows, targets(values), weights, _hold_out(len(rows), options), options, report)
+    held_out = _hold_out(rows, options)
+    # All that is learned comes from the training rows: the held-out ones judge it.
+    targets = scale_targets(values[~held_out], weights[~held_out])
+    task = _Task(rows, targets(values), weights, held_out, options, report)
     tried = {name: candidate(task) for name, candidate in _candidates(task).items()}
     chosen, error = _choose(task, tried)
     if chosen == "polynomial":
@@ -171,11 +173,13 @@ class _Task:
     def by_range(self) -> _View:
         # Ridge regression holds more columns than rows in check; a recipe of the user's may not.
         plane = self.options.recipe is None or self.options.width == 0
-        return self._view(scale_by_range(self.rows), rows_a_term=3, always_plane=plane)
+        scaling = scale_by_range(self.rows[~self.held_out])
+        return self._view(scaling, rows_a_term=3, always_plane=plane)
 
     @functools.cached_property
     def by_rank(self) -> _View:
-        return self._view(scale_by_rank(self.rows), rows_a_term=ROWS_A_TERM, always_plane=False)
+        scaling = scale_by_rank(self.rows[~self.held_out])
+        return self._view(scaling, rows_a_term=ROWS_A_TERM, always_plane=False)
 
     def _view(self, scaling: FeatureScaling, *, rows_a_term: int, always_plane: bool) -> _View:
         active = np.flatnonzero(~scaling.is_constant)
@@ -186,11 +190,11 @@ class _Task:
         if not self.options.polynomial:
             nothing = make_basis(Box.cube(len(active)), 0).subset(np.arange(0))
             return _View(scaling, active, scaled, nothing, 0)
-        whole = needs_whole_table(self.options.recipe)
+        whole, train = needs_whole_table(self.options.recipe), ~self.held_out
         basis, degree = choose_basis(
-            scaled,
-            self.target,
-            self.weights,
+            scaled[train],
+            self.target[train],
+            self.weights[train],
             degree=self.options.degree,
             index_set=self.options.index_set,
             memory=self.options.memory,
@@ -229,13 +233,21 @@ class _Task:
         return _Tried(view, fitted)
 
 
-def _hold_out(num_rows: int, options: Options) -> np.ndarray:
-    """A mask of the rows held out; none where no network is trained or none are wanted."""
+def _hold_out(rows: Float[np.ndarray, "rows columns"], options: Options) -> np.ndarray:
+    """A mask of the rows held out; none where no network is trained or none are wanted.
+
+    Rows at the ends of a column's range are trained on as long as there are others: held out, they
+    would judge extrapolation.
+    """
+    num_rows = len(rows)
     held_out = np.zeros(num_rows, bool)
     wanted = options.early_stopping and _wants_network(num_rows, options)
     if wanted and num_rows >= 4:
         count = max(1, round(options.validation_fraction * num_rows))
-        held_out[np.random.default_rng(options.seed).permutation(num_rows)[:count]] = True
+        order = np.random.default_rng(options.seed).permutation(num_rows)
+        ends = np.concatenate([rows.argmin(axis=0), rows.argmax(axis=0)])
+        order = np.concatenate([order[~np.isin(order, ends)], order[np.isin(order, ends)]])
+        held_out[order[:count]] = True
     return held_out
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from pann.basis import ridge
 from pann.loss import Rows
 from pann.model import Parameters
+from pann.samples import subsample
 from pann.training.stage import CONVERGED, Outcome, Recorder, Stage, Task
 
 MAX_ROWS = 50_000
@@ -18,12 +19,12 @@ MAX_ROWS = 50_000
 class Ridge(Stage):
     """Solve for b alone, the network off, with the penalty that predicts left-out rows best.
 
-    At most 50,000 rows, evenly taken, are used.
+    At most 50,000 rows, drawn at random, are used.
     """
 
     def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
         recorder = Recorder(self, task, 1)
-        some = task.rows.take(slice(None, None, -(-task.rows.num_points // MAX_ROWS)))
+        some = task.rows.take(jnp.asarray(subsample(task.rows.num_points, MAX_ROWS)))
         assert isinstance(some, Rows)
         table, target, weights = (
             np.asarray(array, float) for array in (some.table, some.target, some.weights)

@@ -15,7 +15,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from pann.checkpoints import NOWHERE, Checkpoint, Saved
 from pann.compiling import compiled
@@ -193,17 +193,25 @@ def _figures(
     weights: Float[Array, "trials points"],
     cases: int | None,
 ) -> dict[str, Float[Array, " trials"]]:
-    """The terms are those of the first `FIGURE_ROWS` rows where there are more."""
+    """The terms are those of `FIGURE_ROWS` rows drawn at random where there are more."""
 
     def one(trial: tuple[Parameters, Array], shared: Any) -> dict[str, Array]:
         (parameters, weight), (rows, held_out) = trial, shared
         weighted = eqx.tree_at(lambda r: r.weights, rows, weight)
-        values = dict(loss.terms(parameters, weighted.take(slice(FIGURE_ROWS))))
+        values = dict(loss.terms(parameters, weighted.take(_judged(rows.num_points))))
         if held_out is not None:
             values["held_out"] = held_out.error(parameters)
         return values
 
     return map_trials(one, cases, (trials, weights), (rows, held_out))
+
+
+def _judged(num_points: int) -> Int[Array, " chosen"] | slice:
+    """The rows that trials are judged by, always the same ones."""
+    if num_points <= FIGURE_ROWS:
+        return slice(None)
+    # The first ones would misjudge sorted rows. With replacement: a permutation sorts all rows.
+    return jax.random.randint(jax.random.key(0), (FIGURE_ROWS,), 0, num_points)
 
 
 def unstack(trials: Parameters, count: int) -> list[Parameters]:
