@@ -27,6 +27,7 @@ LAYERS = (
     "disks",
     "quadrature",
     "points",
+    "extrapolation",
     "samples",
     "devices",
     "chunks",

@@ -153,7 +153,7 @@ def test_extrapolation_is_one_line_on_stderr(folder: pathlib.Path, model: pathli
     make_frame().assign(a=50.0).to_csv("far.csv", index=False)
     result = run("predict", model, "far.csv")
     assert result.exit_code == 0
-    assert result.stderr.startswith("pann: warning: 60 of 60 rows lie far outside")
+    assert result.stderr.startswith("pann: warning: 60 of 60 rows lie outside")
     assert result.stderr.count("\n") == 1
     assert result.stdout.startswith("y\n")
 

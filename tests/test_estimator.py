@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.polynomial.legendre import legval
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -13,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import pann
+from pann import points
 
 # Of the constants below; tests draw from the fixture `rng`.
 DRAWN = np.random.default_rng(0)
@@ -151,11 +153,12 @@ def test_early_stopping_restores_the_best_state(rng):
     )
 
 
-def test_beyond_the_training_range_predictions_stay_and_far_beyond_there_is_a_warning():
+def test_beyond_the_margin_predictions_stay_with_a_warning():
     model = pann.PANNRegressor().fit(FRAME, Y)
-    edge = np.clip([[2.5, 0.0, 0.0]], X.min(axis=0), X.max(axis=0))
+    margin = model.fit_.margins * np.ptp(X, axis=0)
+    edge = np.clip([[2.5, 0.0, 0.0]], X.min(axis=0) - margin, X.max(axis=0) + margin)
     far = pd.DataFrame([[2.5, 0.0, 0.0]], columns=FRAME.columns)
-    with pytest.warns(UserWarning, match="1 of 1 rows lie far outside .* most of all in income"):
+    with pytest.warns(UserWarning, match="1 of 1 rows lie outside .* most of all in income"):
         beyond = model.predict(far)
     np.testing.assert_allclose(beyond, model.predict(pd.DataFrame(edge, columns=FRAME.columns)))
 
@@ -296,3 +299,28 @@ def test_a_broken_regressor_file_is_refused(tmp_path):
             refused += 1
     # What stays loadable are words that mean nothing to the program, such as how it was trained.
     assert refused >= 3 * (len(header) + len(arrays)) - 3
+
+
+def test_a_smooth_function_is_followed_a_little_outside():
+    """P10(x1) P10(x2) on Sobol points, which end before the square does."""
+    p10 = np.eye(11)[10]
+    product = lambda x: legval(x[:, 0], p10) * legval(x[:, 1], p10)
+    train = points.sobol(pann.Box.cube(2), 1024).coordinates
+    test = points.uniform(pann.Box.cube(2), 2000).coordinates
+    assert (np.abs(test) > np.abs(train).max(axis=0)).any()
+    model = pann.PANNRegressor(width=0).fit(train, product(train))
+    assert pann.relative_l2(model.predict(test), product(test)) < 1e-12
+
+
+@pytest.mark.parametrize("num_columns", [1, 3])
+def test_noise_is_not_followed_outside(num_columns):
+    """Where noise makes up the error, predictions are not worse than those clipped at the range."""
+    random = np.random.default_rng(2)
+    train, test = (random.normal(size=(count, num_columns)) for count in (200, 4000))
+    model = pann.PANNRegressor(width=0).fit(train, np.sin(train[:, 0]) + random.normal(size=200))
+    true = np.sin(test[:, 0])
+    at_range = np.clip(test, train.min(axis=0), train.max(axis=0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        here, there = (np.sqrt(np.mean((model.predict(x) - true) ** 2)) for x in (test, at_range))
+    assert here <= there

@@ -1,5 +1,7 @@
 """The model a person holds: predictions, parts, terms and compaction, against NumPy."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -100,6 +102,21 @@ def test_the_global_configuration_is_not_touched():
     random_model()(random_points(5))
     random_model().compact().terms()
     assert jax.config.jax_enable_x64 is before is False
+
+
+def test_a_fit_is_followed_to_its_margin_and_clipped_with_a_warning():
+    model = dataclasses.replace(random_model(), relative_error=1e-4)
+    box, margin = model.domain, model.margins
+    assert np.all((margin > 0) & (margin <= 0.05))
+    upper, middle = np.asarray(box.upper), (np.asarray(box.lower) + np.asarray(box.upper)) / 2
+    inside, edge, far = (
+        np.array([[upper[0] + share * box.widths[0], middle[1]]]) for share in (0, margin[0], 2)
+    )
+    assert np.all(model(inside) != model(edge))
+    with pytest.warns(UserWarning, match=r"1 of 1 points .* x = .* 200% of the width .* train on"):
+        np.testing.assert_allclose(model(far), model(edge), rtol=1e-12)
+    with pytest.raises(ValueError, match="NaN"):
+        model([[np.nan, 0.0]])
 
 
 def test_points_outside_of_the_box_are_refused():

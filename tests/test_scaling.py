@@ -73,6 +73,22 @@ def test_beyond_the_training_range_a_value_counts_as_the_end(scale):
     np.testing.assert_allclose(outside, [[1.0, 0.0]])
 
 
+def test_by_range_a_margin_continues_the_scaling():
+    """Linearly where there is no tail, and beyond the margin not at all."""
+    rows = np.stack([COLUMNS["uniform"], COLUMNS["cauchy"]], axis=1)
+    scaling = scale_by_range(rows)
+    length = scaling.high - scaling.low
+    margins = np.array([0.03, 0.03])
+    near, far = scaling(
+        np.stack([scaling.high + 0.01 * length, scaling.high + 9 * length]), margins
+    )
+    assert near[0] == pytest.approx(1.02)
+    assert far[0] == pytest.approx(1.06)
+    # The logarithm of a tail grows slowly.
+    assert 1 < near[1] < far[1] < 1.01
+    np.testing.assert_array_equal(scaling(rows, margins), scaling(rows))
+
+
 @pytest.mark.parametrize("scale", SCALES.values(), ids=SCALES)
 def test_constant_columns_become_zero(scale):
     scaling = scale(np.full((5, 1), 3.0))

@@ -3,7 +3,6 @@
 import numbers
 import os
 import re
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from pann.architecture import PRECISIONS
 from pann.basis.index_sets import INDEX_SETS
 from pann.chunks import parse_bytes
+from pann.extrapolation import warn_outside
 from pann.files import Contents, FileError
 from pann.loss import CONSTRAINT_NAMES
 from pann.model import Parts, Term
@@ -40,8 +40,6 @@ CHOICES = {
     "recipe": RECIPE_NAMES,
     "precision": PRECISIONS,
 }
-# A row further outside than this share of the training range is worth a warning.
-STRONG_EXTRAPOLATION = 0.5
 SAMPLE_ROWS = 256
 
 
@@ -50,8 +48,8 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     With nothing said, features are scaled (see `pann.scaling`), the degree is chosen by the error
     at left-out rows, and of three ways to train the simplest good one is kept (see
-    `pann.tabular`). Beyond the range of the training rows a feature counts as the range's end;
-    far beyond, `predict` warns.
+    `pann.tabular`). Beyond the range of the training rows the model is followed a little (see
+    `pann.extrapolation`); farther off a feature counts as the end of that, and `predict` warns.
 
     Parameters
     ----------
@@ -247,15 +245,15 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def _check(self, X: Any) -> np.ndarray:
         rows = validate_data(self, X, dtype=float, reset=False)
         outside = distance_outside(self.fit_.features, rows)
-        far = outside > STRONG_EXTRAPOLATION
+        far = outside > self.fit_.tolerated + 1e-9
         if far.any():
             names = self._feature_names()
-            worst = int(np.argmax(outside.max(axis=0)))
-            warnings.warn(
-                f"{int(far.any(axis=1).sum())} of {len(rows)} rows lie far outside the range of "
-                f"the training rows, most of all in {names[worst]}; predictions there are those "
-                "at the end of the range",
-                stacklevel=3,
+            worst = int(np.argmax(np.where(far, outside, 0.0).max(axis=0)))
+            warn_outside(
+                f"{int(far.any(axis=1).sum())} of {len(rows)} rows lie outside of the range of the "
+                f"training rows, most of all in {names[worst]}, by up to "
+                f"{100 * outside[:, worst].max():.3g}% of the range",
+                stacklevel=4,
             )
         return rows
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
+from jaxtyping import Float
 
 from pann import devices
 from pann.architecture import Architecture, check_widths
@@ -32,7 +33,11 @@ BLOCK = 65_536  # rows scaled at a time
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Prepared:
-    """A fit before its training; `num_outputs` is None for values without an axis of outputs."""
+    """A fit before its training; `num_outputs` is None for values without an axis of outputs.
+
+    `mean_square` and `variance` are those of the values; `has_own_domain` says that the user gave
+    none, and it is the points' bounding box.
+    """
 
     domain: Box
     basis: Basis
@@ -43,6 +48,10 @@ class Prepared:
     why: str
     task: Task
     starts: Parameters
+    sizes: Sizes
+    mean_square: float
+    variance: float
+    has_own_domain: bool
 
 
 def prepare(
@@ -76,6 +85,7 @@ def prepare(
 ) -> Prepared:
     """Check the options, which are those of `fit`, make the rows, and draw the trials."""
     paper = recipe == "paper"
+    has_own_domain = domain is None
     samples = check_samples(points, values, sample_weight, domain)
     domain, num_outputs = samples.domain, samples.target.shape[1]
     if not isinstance(trials, int | np.integer) or trials < 1:
@@ -165,7 +175,21 @@ def prepare(
         why=why,
         task=task,
         starts=stacked,
+        sizes=sizes,
+        mean_square=_mean_square(samples.target, samples.weights),
+        variance=_mean_square(
+            samples.target - np.average(samples.target, axis=0, weights=samples.weights),
+            samples.weights,
+        ),
+        has_own_domain=has_own_domain,
     )
+
+
+def _mean_square(
+    values: Float[np.ndarray, "points outputs"], weights: Float[np.ndarray, " points"]
+) -> float:
+    """The weighted mean over the points of the sum of squares of the outputs."""
+    return float(np.mean(weights * np.sum(values**2, axis=1)))
 
 
 def _rows(samples: Samples, basis: Basis, chosen: np.ndarray, *, precision: str, pad: bool) -> Rows:

@@ -18,8 +18,9 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from pann.basis import Basis
 from pann.compiling import compiled
 from pann.domain import Box
+from pann.extrapolation import clipped, margins
 from pann.network import Network, ProductUnits, RandomFourierFeatures
-from pann.points import from_array
+from pann.points import checked_coordinates, from_array
 
 BLOCK = 8192  # points predicted at a time
 MAX_ROWS = 65_536  # rows whose features a compiled program holds at once
@@ -159,13 +160,19 @@ class Term(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class PANN:
-    """A trained model: call it on points, look at its parts, rank its terms, prune it."""
+    """A trained model: call it on points, look at its parts, rank its terms, prune it.
+
+    `relative_error` is that of a fit, relative to the deviation of its values: points a little
+    outside of the domain are then followed as far as `pann.extrapolation` says, and clipped with a
+    warning beyond. Without it, None, points outside are refused.
+    """
 
     domain: Box
     basis: Basis
     parameters: Parameters
     precision: str = "float64"
     num_outputs: int | None = None
+    relative_error: float | None = None
 
     def __call__(self, points: npt.ArrayLike) -> Float[np.ndarray, "points *outputs"]:
         """u at points of shape (N, d); one value a point, or a row if there are several outputs."""
@@ -174,7 +181,7 @@ class PANN:
 
     def parts(self, points: npt.ArrayLike) -> Parts:
         """The network's and the polynomial's share of the prediction at the points."""
-        coordinates = from_array(self.domain, points).coordinates
+        coordinates = self._coordinates(points)
         if self.basis.is_nearly_full and self.parameters.a.shape[0] == 0:
             return self._polynomial_alone(coordinates)
         halves = [
@@ -185,6 +192,19 @@ class PANN:
         if self.num_outputs is None:
             return Parts(network[:, 0], polynomial[:, 0])
         return Parts(network, polynomial)
+
+    def _coordinates(self, points: npt.ArrayLike) -> Float[np.ndarray, "points d"]:
+        if self.relative_error is None:
+            return from_array(self.domain, points).coordinates
+        coordinates = checked_coordinates(self.domain, points)
+        return clipped(self.domain, coordinates, self.margins, self.relative_error)
+
+    @property
+    def margins(self) -> Float[np.ndarray, " d"]:
+        """For each axis, the share of its width that predictions follow the model beyond."""
+        if self.relative_error is None:
+            return np.zeros(self.domain.dimension)
+        return margins(np.max(self.basis.indices, axis=0, initial=0), self.relative_error)
 
     def _polynomial_alone(self, coordinates: Float[np.ndarray, "points d"]) -> Parts:
         """Without a network nothing has to be compiled, and a large basis needs no table."""

@@ -159,6 +159,16 @@ def from_array(
     domain: Box, array: npt.ArrayLike, tags: Sequence[str] | np.ndarray | None = None
 ) -> Points:
     """Points of your own: an array of shape (points, d), or (points,) in one dimension."""
+    given, coordinates = np.asarray(array), checked_coordinates(domain, array)
+    _check_inside(domain, coordinates, given.dtype)
+    return Points(
+        coordinates.clip(domain.lower, domain.upper),
+        tags=None if tags is None else np.asarray(tags),
+    )
+
+
+def checked_coordinates(domain: Box, array: npt.ArrayLike) -> Float[np.ndarray, "points d"]:
+    """Finite coordinates for the axes of a domain, inside of it or not."""
     given, dimension = np.asarray(array), domain.dimension
     if given.dtype.kind not in "iuf":
         raise ValueError(
@@ -181,11 +191,7 @@ def from_array(
             f"{broken.sum()} of {len(coordinates)} points have a NaN or infinite coordinate, "
             f"the first is point {broken.argmax()}; remove them first"
         )
-    _check_inside(domain, coordinates, given.dtype)
-    return Points(
-        coordinates.clip(domain.lower, domain.upper),
-        tags=None if tags is None else np.asarray(tags),
-    )
+    return coordinates
 
 
 def sample(name: str, domain: Box, num_points: int, seed: int = 0) -> Points:

@@ -17,7 +17,7 @@ from pann.points import Points
 from pann.progress import supervised
 from pann.training import Outcome, Recipe, Task, run_recipe
 from pann.training.guard import stop_reason
-from pann.training.stage import Report, unstack
+from pann.training.stage import FIGURE_ROWS, Report, unstack
 
 ALL_DONE = "all stages done"
 
@@ -38,6 +38,7 @@ class Fit:
     why: str
     scores: Float[np.ndarray, " trials"]
     seconds: float
+    relative_errors: Float[np.ndarray, " trials"]
 
     @property
     def stop(self) -> str:
@@ -106,7 +107,9 @@ def fit(
 
     `degree=None` leaves the polynomial out, `width=0` the network; a tuple of widths gives each
     hidden layer its own, and `depth` is then not used. `values` has shape (N,) or
-    (N, outputs). The domain is the points' bounding box unless given. Options that are None follow
+    (N, outputs). The domain is the points' bounding box unless given; the model then also predicts
+    a little outside of it (see `pann.extrapolation`), and farther off what it does at the edge,
+    with a warning. Outside of a domain that was given it refuses to. Options that are None follow
     the recipe: `paper` uses constraint E, the preconditioner and no held-out rows; `default` the
     exact constraint, which costs nothing there; a recipe of your own, none. Without `paper` there
     is no preconditioner, and 10% of the rows are held out if there is a network, or recipe
@@ -179,10 +182,16 @@ def fitted(
 ) -> Fit:
     """The fit of trials that were trained."""
     precision, num_outputs = prepared.architecture.precision, prepared.num_outputs
+    errors = _relative_errors(prepared, scores)
+    # A box that was asked for is where the model lives; that of the points is where they happen
+    # to end, and new points may lie a little outside.
+    allowed = errors.tolist() if prepared.has_own_domain else [None] * prepared.trials
     with jax.enable_x64(True):
         models = tuple(
-            PANN(prepared.domain, prepared.basis, parameters, precision, num_outputs).compact()
-            for parameters in unstack(trained, prepared.trials)
+            PANN(
+                prepared.domain, prepared.basis, parameters, precision, num_outputs, error
+            ).compact()
+            for parameters, error in zip(unstack(trained, prepared.trials), allowed, strict=True)
         )
     best = int(np.nanargmin(scores)) if np.any(np.isfinite(scores)) else 0
     return Fit(
@@ -193,7 +202,29 @@ def fitted(
         why=prepared.why,
         scores=scores,
         seconds=seconds,
+        relative_errors=errors,
     )
+
+
+def _relative_errors(
+    prepared: Prepared, scores: Float[np.ndarray, " trials"]
+) -> Float[np.ndarray, " trials"]:
+    """The error of each trial relative to the deviation of the values, estimated; at most 1.
+
+    From held-out rows, or from the residual at N rows by N / (N - parameters) where there are none.
+    """
+    if prepared.task.held_out is not None:
+        squares = scores**2 * prepared.mean_square
+    else:
+        sizes = prepared.sizes
+        num_fitted = sizes.num_terms + sizes.num_network_parameters / sizes.num_outputs
+        left = max(sizes.num_points - num_fitted, 0.0)
+        judged = min(sizes.num_points, FIGURE_ROWS)
+        total = scores if prepared.task.loss.reduction == "sum" else scores * judged
+        squares = total / judged * sizes.num_points / left if left else np.full_like(scores, np.inf)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        errors = np.sqrt(squares / prepared.variance)
+    return np.where(errors < 1, errors, 1.0)
 
 
 def _summary(outcomes: tuple[Outcome, ...], indent: str) -> list[str]:

@@ -10,8 +10,8 @@ by its logarithm: a few huge values neither squash the others nor are they lost.
 By rank: a value goes to the normal quantile of its rank among the training rows, linear between
 knots; every column is then spread alike, which networks on noisy tables like best.
 
-Beyond the range of the training rows a value counts as the range's end, so that no half of a model
-runs away.
+Beyond the range of the training rows, by range also beyond a margin, a value counts as the end, so
+that no half of a model runs away.
 """
 
 import dataclasses
@@ -41,28 +41,40 @@ class RangeScaling:
         return self.low == self.high
 
     def __call__(
-        self, rows: Float[np.ndarray, "rows columns"]
+        self,
+        rows: Float[np.ndarray, "rows columns"],
+        margins: Float[np.ndarray, " columns"] | None = None,
     ) -> Float[np.ndarray, "rows columns"]:
-        """The rows in [-1, 1]; constant columns become 0."""
+        """The rows in [-1, 1]; constant columns become 0.
+
+        `margins`, shares of the ranges' lengths, let values beyond [-1, 1] by twice of that.
+        """
+        margins = np.zeros(rows.shape[1]) if margins is None else margins
         scaled = np.empty(rows.shape)
         # In blocks: the steps of the formula would be as many copies of a large table.
         for start in range(0, len(rows), BLOCK):
-            scaled[start : start + BLOCK] = self._block(rows[start : start + BLOCK])
+            scaled[start : start + BLOCK] = self._block(rows[start : start + BLOCK], margins)
         return scaled
 
-    def _block(self, rows: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "rows columns"]:
+    def _block(
+        self, rows: Float[np.ndarray, "rows columns"], margins: Float[np.ndarray, " columns"]
+    ) -> Float[np.ndarray, "rows columns"]:
         middle, half = (self.bulk_low + self.bulk_high) / 2, (self.bulk_high - self.bulk_low) / 2
         half = np.where(half > 0, half, 1.0)
-        clipped = np.clip(rows, self.low, self.high)
-        inside = np.clip((clipped - middle) / half, -1, 1)
+        beyond = margins * (self.high - self.low)
+        clipped = np.clip(rows, self.low - beyond, self.high + beyond)
         has_lower, has_upper = self.low < self.bulk_low, self.high > self.bulk_high
+        # Linear beyond the bulk only where no tail begins there.
+        first, last = np.where(has_lower, -1, -np.inf), np.where(has_upper, 1, np.inf)
+        inside = np.clip((clipped - middle) / half, first, last)
         left = np.where(has_lower, -1 + TAIL, -1.0)
         right = np.where(has_upper, 1 - TAIL, 1.0)
         scaled = left + (inside + 1) / 2 * (right - left)
         upper = _tail(clipped - self.bulk_high, half) / _tail(self.high - self.bulk_high, half, 1.0)
         lower = _tail(self.bulk_low - clipped, half) / _tail(self.bulk_low - self.low, half, 1.0)
         scaled = scaled + TAIL * (np.where(has_upper, upper, 0) - np.where(has_lower, lower, 0))
-        return np.where(self.is_constant, 0.0, np.clip(scaled, -1, 1))
+        end = 1 + 2 * margins
+        return np.where(self.is_constant, 0.0, np.clip(scaled, -end, end))
 
 
 def _tail(beyond: np.ndarray, half: np.ndarray, at_zero: float = 0.0) -> np.ndarray:
@@ -102,9 +114,11 @@ class RankScaling:
         return self.low == self.high
 
     def __call__(
-        self, rows: Float[np.ndarray, "rows columns"]
+        self,
+        rows: Float[np.ndarray, "rows columns"],
+        margins: Float[np.ndarray, " columns"] | None = None,
     ) -> Float[np.ndarray, "rows columns"]:
-        """The rows in [-1, 1]; constant columns become 0."""
+        """The rows in [-1, 1], whatever the margins; constant columns become 0."""
         scaled = np.empty(rows.shape)
         for column, (knots, places) in enumerate(zip(self.knots.T, self.places.T, strict=True)):
             scaled[:, column] = np.interp(rows[:, column], knots, places)

@@ -19,12 +19,14 @@ from jaxtyping import Float
 from pann.basis import Basis, make_basis
 from pann.degrees import choose_basis
 from pann.domain import Box
+from pann.extrapolation import tolerated
 from pann.fitting import padded_size
 from pann.model import PANN
 from pann.network import EmbeddingOptions, Periodic
 from pann.regression import Fit, fit
 from pann.scaling import (
     FeatureScaling,
+    RangeScaling,
     TargetScaling,
     scale_by_range,
     scale_by_rank,
@@ -99,10 +101,25 @@ class TableFit:
         self, rows: Float[np.ndarray, "rows columns"]
     ) -> tuple[Float[np.ndarray, "trials rows outputs"], Float[np.ndarray, "trials rows outputs"]]:
         """The network's and the polynomial's share of the prediction of every trial."""
-        scaled = self.features(rows)[:, self.active]
+        scaled = self.features(rows, self.margins)[:, self.active]
         halves = [model.parts(scaled) for model in self.models]
         network = np.stack([half.network for half in halves]) * self.targets.deviation
         return network, self.targets.undo(np.stack([half.polynomial for half in halves]))
+
+    @property
+    def margins(self) -> Float[np.ndarray, " columns"]:
+        """Shares of the columns' ranges by which predictions follow the models beyond them."""
+        margins = np.zeros(len(self.features.low))
+        if isinstance(self.features, RangeScaling):  # ranks end with the range
+            margins[self.active] = np.min([model.margins for model in self.models], axis=0)
+        return margins
+
+    @property
+    def tolerated(self) -> Float[np.ndarray, " columns"]:
+        """How far outside of the columns' ranges, as shares of them, is not worth a warning."""
+        # Files of earlier versions do not know the error: it counts as large.
+        errors = [1.0 if m.relative_error is None else m.relative_error for m in self.models]
+        return tolerated(self.margins, min(errors))
 
 
 def fit_table(
@@ -114,8 +131,7 @@ def fit_table(
 ) -> TableFit:
     """Fit rows of features to values; rows of weight zero are left out."""
     used = weights > 0
-    if not np.all(used):
-        rows, values, weights = rows[used], values[used], weights[used]
+    rows, values, weights = rows[used], values[used], weights[used]
     held_out = _hold_out(rows, options)
     # All that is learned comes from the training rows: the held-out ones judge it.
     targets = scale_targets(values[~held_out], weights[~held_out])
@@ -127,7 +143,10 @@ def fit_table(
         tried[chosen] = _polynomial(dataclasses.replace(task, held_out=np.zeros(len(rows), bool)))
     view, fitted = tried[chosen]
     return TableFit(
-        models=tuple(_in_numpy(model) for model in fitted.models),
+        models=tuple(
+            dataclasses.replace(_in_numpy(model), relative_error=float(error))
+            for model, error in zip(fitted.models, fitted.relative_errors, strict=True)
+        ),
         features=view.scaling,
         targets=targets,
         active=view.active,

@@ -45,7 +45,8 @@ MAX_BREAKS = 1_000
 PIECEWISE = "piecewise_legendre"
 _SCALINGS = ("plain", "orthonormal")
 _KEYS = ("domain", "basis", "network", "bias", "precision", "num_outputs")
-_PRODUCTS = "products"  # a key only of models that have them
+# Keys only of models that have them.
+_PRODUCTS, _ERROR = "products", "relative_error"
 
 
 def save(path: str | os.PathLike[str], model: PANN, about: Mapping[str, Any] | None = None) -> None:
@@ -87,7 +88,7 @@ def model_state(model: PANN) -> tuple[Header, dict[str, np.ndarray]]:
     if parameters.network is not None:
         network, network_arrays = network_state(parameters.network)
         arrays |= network_arrays
-    header = {
+    header: Header = {
         "domain": _domain_state(model.domain),
         "basis": basis_state(model.basis),
         "network": network,
@@ -98,6 +99,8 @@ def model_state(model: PANN) -> tuple[Header, dict[str, np.ndarray]]:
     if parameters.products is not None:
         header[_PRODUCTS], product_arrays = products_state(parameters.products)
         arrays |= product_arrays
+    if model.relative_error is not None:
+        header[_ERROR] = float(model.relative_error)
     state = {name: np.asarray(array) for name, array in arrays.items()}
     # What could not be loaded is refused now, while the model still exists.
     model_from_state(header, state)
@@ -106,8 +109,11 @@ def model_state(model: PANN) -> tuple[Header, dict[str, np.ndarray]]:
 
 def model_from_state(header: Any, arrays: Mapping[str, np.ndarray]) -> PANN:
     """The model of a header and arrays, or a `FileError` that says what does not fit."""
-    has_products = isinstance(header, dict) and _PRODUCTS in header
-    check_object(header, "the model", (*_KEYS, _PRODUCTS) if has_products else _KEYS)
+    extra = [key for key in (_PRODUCTS, _ERROR) if isinstance(header, dict) and key in header]
+    check_object(header, "the model", (*_KEYS, *extra))
+    has_products, relative_error = _PRODUCTS in extra, None
+    if _ERROR in extra:
+        relative_error = check_number(header[_ERROR], "the relative error")
     precision = look_up(header["precision"], "the precision", {p: p for p in PRECISIONS})
     domain = _domain_from(header["domain"])
     num_outputs = header["num_outputs"]
@@ -146,7 +152,7 @@ def model_from_state(header: Any, arrays: Mapping[str, np.ndarray]) -> PANN:
         overlap=on_device["overlap"],
         products=products_from_state(on_device) if has_products else None,
     )
-    return PANN(domain, basis, parameters, precision, num_outputs)
+    return PANN(domain, basis, parameters, precision, num_outputs, relative_error)
 
 
 def check_arrays(
