@@ -45,6 +45,7 @@ LAYERS = (
     "training",
     "progress",
     "fitting",
+    "unused_options",
     "regression",
     "pde",
     "pictures",

@@ -1,7 +1,10 @@
 """`fit` from end to end: refusals before compilation, shared programs, known answers."""
 
+import math
+
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 from oracles import count_compilations
 
@@ -11,7 +14,17 @@ from pann.basis import christoffel_weights, make_basis, memory
 from pann.domain import Box
 from pann.network import AxisUnits
 from pann.regression import fit, relative_l2
-from pann.training import LBFGS, Adam, Constant, Cosine, LeastSquares, Prune, recipes
+from pann.training import (
+    LBFGS,
+    Adam,
+    Constant,
+    Cosine,
+    KeepIfBetter,
+    LeastSquares,
+    Prune,
+    Race,
+    recipes,
+)
 
 SQUARE = Box.cube(2)
 # Of the constants below; tests draw from the fixture `rng`.
@@ -70,9 +83,9 @@ VALUES_WITH_NAN[3] = np.inf
         (X, Y, {"reduction": "max"}, "no reduction 'max'; choose one of mean"),
         (X, Y, {"recipe": "fast"}, "no recipe 'fast'; choose one of default, paper"),
         (X, Y, {"precision": "float16"}, "precision must be .* float64, float32, got 'float16'"),
-        (X, Y, {"width": 0, "degree": None}, "leave nothing to fit; give one of them"),
+        (X, Y, {"width": 0, "degree": None, "depth": None}, "leave nothing to fit; give"),
         (X, Y, {"width": -3}, "width must be at least 0, got -3; 0 leaves the network out"),
-        (X, Y, {"width": (5, 0)}, r"at least 1 a layer, got \(5, 0\)"),
+        (X, Y, {"width": (5, 0), "depth": None}, r"at least 1 a layer, got \(5, 0\)"),
         (X, Y, {"depth": 0}, "depth must be an integer of at least 1, got 0"),
         (X, Y, {"trials": 0}, "trials must be an integer of at least 1, got 0"),
         (X, Y, {"dropout": 1.0}, r"dropout is a rate in \[0, 1\), got 1"),
@@ -82,7 +95,20 @@ VALUES_WITH_NAN[3] = np.inf
         (X, Y, {"sample_weight": -np.ones(100)}, "100 finite numbers of at least 0"),
         (X, Y, {"sample_weight": ["a"] * 100}, "sample_weight needs 100 finite numbers"),
         (X, Y, {"sample_weight": np.zeros(100)}, "sample_weight .* not all of them 0"),
-        (X, Y, {"basis": make_basis(Box.cube(2), 2)}, "the basis lives on .* the same domain"),
+        (X, Y, {"basis": make_basis(Box.cube(2), 2), "degree": "auto"},
+         "the basis lives on .* the same domain"),
+        (X, Y, {"degree": "high"}, "degree must be an integer, \"auto\" or None, got 'high'"),
+        # Options that have no effect with the others.
+        (X, Y, {"basis": make_basis(Box.cube(2), 2)}, "degree=4 has no effect with a basis"),
+        (X, Y, {"width": (9, 9)}, r"depth has no effect with a width for each .* \(9, 9\)"),
+        (X, Y, {"width": 0}, "depth has no effect without a network.* or give a width"),
+        (X, Y, {"width": 0, "depth": None, "activation": "sin"}, "activation has no effect"),
+        (X, Y, {"width": 0, "depth": None, "dropout": 0.1}, "dropout has no effect without"),
+        (X, Y, {"constraint_weight": 1e-2}, "no effect with the constraint 'exact'.* of A, B"),
+        (X, Y, {"norm": "spectral"}, "norm has no effect with the constraint 'exact'"),
+        (X, Y, {"recipe": "paper", "constraint": "l1", "norm": "spectral"},
+         "norm has no effect with the constraint 'l1'"),
+        (X, Y, {"recipe": (Adam(5),), "constraint_weight": 1e-2}, "with the constraint 'none'"),
     ],
 )  # fmt: skip
 def test_bad_input_is_refused_in_a_sentence_and_nothing_is_compiled(
@@ -93,6 +119,13 @@ def test_bad_input_is_refused_in_a_sentence_and_nothing_is_compiled(
     with count_compilations() as compiled, pytest.raises(ValueError, match=message):
         fit(points, values, **{**sizes, **options})
     assert compiled == []
+
+
+def test_a_constraint_that_no_stage_reads_is_refused():
+    with pytest.raises(ValueError, match=r"'E' has no effect: no stage .* recipe='paper'"):
+        fit(X, Y, degree=2, width=4, constraint="E")
+    stages = (KeepIfBetter((Race(((Adam(1),),)),)),)
+    fit(X, Y, degree=2, width=4, constraint="E", recipe=stages)
 
 
 def test_a_table_beyond_memory_is_refused_before_compilation(monkeypatch):
@@ -251,7 +284,7 @@ def test_an_axis_with_few_values_is_no_trouble(values):
     x = np.column_stack([np.resize(values, 100), X[:, 1]])
     y = np.exp(x[:, 1]) + 0.1 * x[:, 0]
     for width in (0, 6):
-        made = fit(x, y, degree=3, width=width, depth=2, recipe=SOLVE)
+        made = fit(x, y, degree=3, width=width, depth=2 if width else None, recipe=SOLVE)
         assert made.errors(x, y)[0] < 1e-2
         # A network may lean on large coefficients, a polynomial alone has no need to.
         assert width > 0 or np.max(np.abs(made.model.parameters.b)) < 10
@@ -398,3 +431,49 @@ def test_minibatches_under_the_exact_constraint_end_with_orthogonal_halves():
     np.testing.assert_allclose(table.T @ network, 0.0, atol=1e-10)
     best = np.linalg.lstsq(table, values, rcond=None)[0]
     np.testing.assert_allclose(polynomial, table @ best, atol=1e-10)
+
+
+# ---- The default degree, and data as users have it ----
+
+
+@pytest.mark.parametrize("num_points", [100, 500])
+@pytest.mark.parametrize("dimension", [1, 2, 6, 8, 10, 20, 60])
+def test_the_default_degree_leaves_three_rows_for_each_term(dimension, num_points):
+    random = np.random.default_rng(dimension)
+    x = random.uniform(-1, 1, (num_points, dimension))
+    made = fit(x, x[:, 0] + 0.1 * random.normal(size=num_points), width=0)
+    largest = max(
+        degree for degree in range(9) if 3 * math.comb(dimension + degree, degree) <= num_points
+    )
+    assert made.why.endswith("solved for") == (largest == 8)
+    if largest < 8:
+        terms = math.comb(dimension + largest, largest)
+        assert f"degree {largest}, the largest with 3 of the {num_points} rows" in made.why
+        assert f"its {terms} terms" in made.why
+    assert made.model.num_terms <= num_points / 3
+
+
+SLOPE = X[:, 0] + 2 * X[:, 1]
+AS_GIVEN = {
+    "lists": (X.tolist(), SLOPE.tolist()),
+    "a column of values": (X, SLOPE[:, None]),
+    "single precision": (X.astype(np.float32), SLOPE.astype(np.float32)),
+    "integers": (np.round(9 * X).astype(int), np.round(9 * X) @ [1, 2] / 9),
+    "a frame": (pd.DataFrame(X, columns=["a", "b"]), pd.Series(SLOPE)),
+    "repeated rows": (np.repeat(X, 3, axis=0), np.repeat(SLOPE, 3)),
+    "a constant column": (np.hstack([X, np.full((100, 1), 7.0)]), SLOPE),
+    "constant values": (X, np.full(100, 3.0)),
+}
+
+
+@pytest.mark.parametrize("name", AS_GIVEN)
+def test_data_as_users_have_them(name):
+    points, values = AS_GIVEN[name]
+    made = fit(points, values, degree=2, width=0)
+    assert np.shape(made(points)) == np.shape(values)
+    np.testing.assert_allclose(made(points), values, atol=1e-5)
+
+
+def test_one_row_gives_a_constant():
+    made = fit([[1.0, 2.0]], [3.0], width=0)
+    np.testing.assert_allclose(made([[1.0, 2.0]]), 3.0)

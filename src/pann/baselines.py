@@ -18,6 +18,16 @@ from pann.solution import Solution
 from pann.solve import solve
 from pann.solving.gradient import recipe_for
 from pann.training import Prune
+from pann.unused_options import OF_THE_NETWORK
+
+# No network, no constraint between halves, and no options of either.
+NO_NETWORK: dict[str, Any] = {
+    "width": 0,
+    "constraint": "none",
+    "constraint_weight": None,
+    "norm": None,
+    **dict.fromkeys(OF_THE_NETWORK),
+}
 
 
 def dnn(points: npt.ArrayLike | Points, values: npt.ArrayLike, **options: Any) -> Fit:
@@ -27,7 +37,8 @@ def dnn(points: npt.ArrayLike | Points, values: npt.ArrayLike, **options: Any) -
 
 def dnn_options(**options: Any) -> dict[str, Any]:
     """The options of `fit` with those that leave the polynomial out."""
-    return {**options, "degree": None, "basis": None, "constraint": "none"}
+    fixed = {"degree": None, "basis": None, "constraint": "none"}
+    return {**options, **fixed, "constraint_weight": None, "norm": None}
 
 
 def polynomial_by_gradient(
@@ -39,12 +50,12 @@ def polynomial_by_gradient(
 
 def polynomial_options(**options: Any) -> dict[str, Any]:
     """The options of `fit` with those that leave the network out, by gradient descent."""
-    return {"recipe": "paper", **options, "width": 0, "constraint": "none"}
+    return {"recipe": "paper", **options, **NO_NETWORK}
 
 
 def least_squares(points: npt.ArrayLike | Points, values: npt.ArrayLike, **options: Any) -> Fit:
     """The polynomial alone, solved for by QR."""
-    return fit(points, values, **{**options, "width": 0, "constraint": "none"})
+    return fit(points, values, **{**options, **NO_NETWORK})
 
 
 def pinn(problem: Problem, **options: Any) -> Solution:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 
 import jax
@@ -26,6 +27,10 @@ from pann.training import Recipe, Ridge, Sizes, Task, recipe_named
 from pann.training.chunkable import can_chunk, check_chunks
 from pann.training.stage import Report
 
+# The default degree: the largest, up to this one, with so many training rows for each term. With
+# fewer rows per term least squares amplifies noise, and between the points it may be wild.
+MAX_DEFAULT_DEGREE = 8
+ROWS_PER_TERM = 3
 # A table is held this often while it is fitted.
 TABLE_COPIES = 4
 BLOCK = 65_536  # rows scaled at a time
@@ -59,18 +64,18 @@ def prepare(
     values: npt.ArrayLike,
     *,
     domain: Box | None,
-    degree: int | None,
+    degree: int | str | None,
     basis: Basis | None,
     width: int | tuple[int, ...],
-    depth: int,
-    activation: str | Activation,
+    depth: int | None,
+    activation: str | Activation | None,
     embedding: EmbeddingOptions | None,
-    dropout: float,
+    dropout: float | None,
     initialization: Initialization | None,
     bias: bool | None,
     constraint: str | None,
-    constraint_weight: float,
-    norm: str,
+    constraint_weight: float | None,
+    norm: str | None,
     reduction: str,
     preconditioner: bool | None,
     recipe: str | Recipe,
@@ -90,10 +95,16 @@ def prepare(
     domain, num_outputs = samples.domain, samples.target.shape[1]
     if not isinstance(trials, int | np.integer) or trials < 1:
         raise ValueError(f"trials must be an integer of at least 1, got {trials!r}")
-    basis = _basis(domain, degree, basis)
+    widths = check_widths(width, 3 if depth is None else depth)
+    if held_out is None:
+        is_guarded = bool(widths) or recipe == "products"
+        held_out = 0.1 if is_guarded and not paper else 0.0
+    train, validation = _split(len(samples.coordinates), held_out, seed)
+    basis, chosen = _basis(domain, degree, basis, len(train))
+    dropout = 0.0 if dropout is None else dropout
     architecture = Architecture(
-        widths=check_widths(width, depth),
-        activation=activation_named(activation),
+        widths=widths,
+        activation=activation_named("tanh" if activation is None else activation),
         embedding=embedding,
         dropout=dropout,
         initialization=initialization,
@@ -102,16 +113,7 @@ def prepare(
     )
     if not architecture.widths and basis.num_terms == 0:
         raise ValueError("width=0 and degree=None leave nothing to fit; give one of them")
-    if held_out is None:
-        is_guarded = bool(architecture.widths) or recipe == "products"
-        held_out = 0.1 if is_guarded and not paper else 0.0
-    train, validation = _split(len(samples.coordinates), held_out, seed)
-    loss = Loss(
-        constraint=constraint or {"paper": "E", "default": "exact"}.get(str(recipe), "none"),
-        constraint_weight=constraint_weight,
-        norm=norm,
-        reduction=reduction,
-    )
+    loss = make_loss(recipe, constraint, constraint_weight, norm, reduction)
 
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         sizes = Sizes(
@@ -172,7 +174,7 @@ def prepare(
         num_outputs=samples.num_outputs,
         trials=trials,
         recipe=stages,
-        why=why,
+        why=why + chosen,
         task=task,
         starts=stacked,
         sizes=sizes,
@@ -182,6 +184,22 @@ def prepare(
             samples.weights,
         ),
         has_own_domain=has_own_domain,
+    )
+
+
+def make_loss(
+    recipe: str | Recipe,
+    constraint: str | None,
+    constraint_weight: float | None,
+    norm: str | None,
+    reduction: str,
+) -> Loss:
+    """The loss, with the recipe's constraint where none is given."""
+    return Loss(
+        constraint=constraint or {"paper": "E", "default": "exact"}.get(str(recipe), "none"),
+        constraint_weight=1e-3 if constraint_weight is None else constraint_weight,
+        norm="frobenius" if norm is None else norm,
+        reduction=reduction,
     )
 
 
@@ -253,18 +271,37 @@ def padded_size(count: int) -> int:
     return max(64, 1 << (count - 1).bit_length()) if count <= 4096 else count
 
 
-def _basis(domain: Box, degree: int | None, basis: Basis | None) -> Basis:
+def _basis(
+    domain: Box, degree: int | str | None, basis: Basis | None, num_rows: int
+) -> tuple[Basis, str]:
+    """The basis, and what there is to say about its degree."""
     if basis is not None:
         if basis.domain != domain:
             raise ValueError(
                 f"the basis lives on {basis.domain}, the points on {domain}; make both with the "
                 "same domain"
             )
-        return basis
+        return basis, ""
+    if degree == "auto":
+        return _default_basis(domain, num_rows)
     if degree is not None and not isinstance(degree, int | np.integer):
-        raise ValueError(f"degree must be an integer or None, got {degree!r}")
+        raise ValueError(f'degree must be an integer, "auto" or None, got {degree!r}')
     whole = make_basis(domain, 0 if degree is None else int(degree))
-    return whole.subset(np.arange(0)) if degree is None else whole
+    return (whole.subset(np.arange(0)) if degree is None else whole), ""
+
+
+def _default_basis(domain: Box, num_rows: int) -> tuple[Basis, str]:
+    num_terms = lambda degree: math.comb(domain.dimension + degree, degree)
+    degree = MAX_DEFAULT_DEGREE
+    while degree > 0 and ROWS_PER_TERM * num_terms(degree) > num_rows:
+        degree -= 1
+    basis = make_basis(domain, degree)
+    if degree == MAX_DEFAULT_DEGREE:
+        return basis, ""
+    return basis, (
+        f"; degree {degree}, the largest with {ROWS_PER_TERM} of the {num_rows:,} rows for each of "
+        f"its {basis.num_terms:,} terms"
+    )
 
 
 def _check_enough_points(basis: Basis, num_points: int, *, may_be_fewer: bool) -> None:

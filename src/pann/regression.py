@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from pann.basis import Basis
 from pann.domain import Box
-from pann.fitting import Prepared, prepare
+from pann.fitting import Prepared, make_loss, prepare
 from pann.model import PANN, Parameters
 from pann.network import Activation, EmbeddingOptions, Initialization
 from pann.points import Points
@@ -18,6 +18,12 @@ from pann.progress import supervised
 from pann.training import Outcome, Recipe, Task, run_recipe
 from pann.training.guard import stop_reason
 from pann.training.stage import FIGURE_ROWS, Report, unstack
+from pann.unused_options import (
+    check_constraint,
+    check_constraint_options,
+    check_degree,
+    check_network_options,
+)
 
 ALL_DONE = "all stages done"
 
@@ -77,18 +83,18 @@ def fit(
     values: npt.ArrayLike,
     *,
     domain: Box | None = None,
-    degree: int | None = 8,
+    degree: int | str | None = "auto",
     basis: Basis | None = None,
     width: int | tuple[int, ...] = 32,
-    depth: int = 3,
-    activation: str | Activation = "tanh",
+    depth: int | None = None,
+    activation: str | Activation | None = None,
     embedding: EmbeddingOptions | None = None,
-    dropout: float = 0.0,
+    dropout: float | None = None,
     initialization: Initialization | None = None,
     bias: bool | None = None,
     constraint: str | None = None,
-    constraint_weight: float = 1e-3,
-    norm: str = "frobenius",
+    constraint_weight: float | None = None,
+    norm: str | None = None,
     reduction: str = "mean",
     preconditioner: bool | None = None,
     recipe: str | Recipe = "default",
@@ -106,7 +112,10 @@ def fit(
     """Fit u(x) = sum_j a_j psi_j(x) + sum_k b_k phi_k(x) to values at points.
 
     `degree=None` leaves the polynomial out, `width=0` the network; a tuple of widths gives each
-    hidden layer its own, and `depth` is then not used. `values` has shape (N,) or
+    hidden layer its own, in place of `depth`. The default degree is the largest up to 8 with three
+    training rows for each of its terms; `Fit.why` says which. A network has depth 3, activation
+    "tanh" and dropout 0 unless given, a constraint the weight 1e-3 and norm "frobenius"; an option
+    that has no effect with the others is refused. `values` has shape (N,) or
     (N, outputs). The domain is the points' bounding box unless given; the model then also predicts
     a little outside of it (see `pann.extrapolation`), and farther off what it does at the edge,
     with a warning. Outside of a domain that was given it refuses to. Options that are None follow
@@ -128,6 +137,19 @@ def fit(
     start = time.perf_counter()
     if report is not None and progress is not None:
         raise ValueError("progress and report are the same option; give one of them")
+    given = {
+        "depth": depth,
+        "activation": activation,
+        "embedding": embedding,
+        "dropout": dropout,
+        "initialization": initialization,
+        "constraint_weight": constraint_weight,
+        "norm": norm,
+    }
+    check_network_options(width, given)
+    check_degree(degree, basis)
+    loss = make_loss(recipe, constraint, constraint_weight, norm, reduction)
+    check_constraint_options(loss, given)
     by_program = report is not None or progress is False
     shown = progress if report is None else report
     with supervised("fit", shown, time_limit, ctrl_c=not by_program) as watched:
@@ -159,6 +181,7 @@ def fit(
             seed=seed,
             report=watched,
         )
+        check_constraint(constraint, prepared.recipe)
         trained, outcomes, scores = train(prepared.recipe, prepared.task, prepared.starts)
     return fitted(prepared, trained, outcomes, scores, time.perf_counter() - start)
 

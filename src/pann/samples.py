@@ -55,7 +55,8 @@ def _check_points(
     if domain is None:
         if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "iuf":
             raise ValueError(
-                f"points must be numbers of shape (points, d), got {array.dtype} of {array.shape}"
+                f"points must be numbers of shape (points, d), got {array.dtype} of "
+                f"{array.shape}; convert them with numpy.asarray(points, float), a row for each"
             )
         # The box is that of the finite entries; points with others are refused below.
         finite = np.where(np.isfinite(array), array, 0)

@@ -20,7 +20,7 @@ from pann.basis import Basis, make_basis
 from pann.degrees import choose_basis
 from pann.domain import Box
 from pann.extrapolation import tolerated
-from pann.fitting import padded_size
+from pann.fitting import ROWS_PER_TERM, padded_size
 from pann.model import PANN
 from pann.network import EmbeddingOptions, Periodic
 from pann.regression import Fit, fit
@@ -193,7 +193,7 @@ class _Task:
         # Ridge regression holds more columns than rows in check; a recipe of the user's may not.
         plane = self.options.recipe is None or self.options.width == 0
         scaling = scale_by_range(self.rows[~self.held_out])
-        return self._view(scaling, rows_a_term=3, always_plane=plane)
+        return self._view(scaling, rows_a_term=ROWS_PER_TERM, always_plane=plane)
 
     @functools.cached_property
     def by_rank(self) -> _View:
@@ -346,7 +346,7 @@ def _gradient(task: _Task) -> _Tried:
         (adam,),
         "float32",
         width=options.width or 128,
-        depth=options.depth,
+        depth=None if isinstance(options.width, tuple) else options.depth,
         activation=options.activation or "tanh",
         embedding=None if options.plain else options.embedding or EMBEDDING,
         dropout=0.2 if options.dropout is None else options.dropout,
@@ -363,7 +363,7 @@ def _as_asked(task: _Task) -> _Tried:
         options.recipe,
         "float64",
         width=32 if options.width is None else options.width,
-        depth=options.depth,
+        depth=None if isinstance(options.width, tuple) else options.depth,
         activation=options.activation or "tanh",
         embedding=options.embedding,
         dropout=options.dropout or 0.0,
