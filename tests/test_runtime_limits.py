@@ -204,7 +204,9 @@ def test_a_time_limit_gives_the_best_state_so_far(monkeypatch):
 def test_the_default_recipe_can_be_stopped_anywhere(monkeypatch, at):
     seen = stopping_clock(monkeypatch, at)
     stopped = pann.fit(X, Y, **SMALL, progress=seen.append, time_limit=60)
-    polynomial = pann.fit(X, Y, **{**SMALL, "width": 0}, held_out=0.1, progress=False)
+    polynomial = pann.fit(
+        X, Y, **{**SMALL, "width": 0, "depth": None}, held_out=0.1, progress=False
+    )
     assert stopped.stop.startswith("the time limit of 60 s ended it")
     assert "Prune" in stopped.stop
     # Never worse than the polynomial that it began with.
@@ -236,7 +238,9 @@ def test_a_program_that_makes_many_fits_is_interrupted_by_ctrl_c():
 
 def test_a_limit_that_comes_with_the_last_report_ended_nothing(monkeypatch):
     seen = stopping_clock(monkeypatch, at=3)
-    made = pann.fit(X, Y, **{**SMALL, "width": 0}, progress=seen.append, time_limit=60)
+    made = pann.fit(
+        X, Y, **{**SMALL, "width": 0, "depth": None}, progress=seen.append, time_limit=60
+    )
     assert [step.what for step in seen] == ["LeastSquares", "LeastSquares", "Prune"]
     assert made.stop == "all stages done"
 
