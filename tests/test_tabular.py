@@ -127,9 +127,9 @@ def test_noise_around_a_line_is_left_to_the_polynomial_and_a_kink_to_the_network
 
 @pytest.mark.slow
 def test_the_gradient_candidate_learns_steps_that_polynomials_cannot(rng):
-    rows = rng.uniform(-1, 1, (3000, 3))
+    rows = rng.uniform(-1, 1, (1500, 3))
     steps = lambda x: np.sign(x[:, 0] - 0.3) * np.sign(np.sin(5 * x[:, 1])) + 0.1 * x[:, 2]
-    table_fit = fitted(rows, steps(rows) + 0.1 * rng.normal(size=3000), width=32, depth=2)
+    table_fit = fitted(rows, steps(rows) + 0.1 * rng.normal(size=1500), width=24, depth=2)
     assert table_fit.how == "gradient"
     test = rng.uniform(-1, 1, (2000, 3))
     polynomial = fitted(rows, steps(rows), width=0)
