@@ -40,7 +40,7 @@ print(json.dumps({
 
 def run(*arguments, devices=1):
     source = pathlib.Path(__file__).parent.parent / "src"
-    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
     environment = os.environ | {
         "XLA_FLAGS": flags,
         "PYTHONPATH": str(source),
