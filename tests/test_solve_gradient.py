@@ -80,10 +80,10 @@ def test_all_blocks_in_one_propagation_give_the_same_loss(posed, monkeypatch, rn
     for each, state in ((rows, parameters), (equation_rows(placed, pairs, basis, "float64"), own)):
         moving, fixed = eqx.partition(state, trainable(state))
         loss = lambda moving: Loss().total(eqx.combine(moving, fixed), each)  # noqa: B023
-        by_block = jax.value_and_grad(loss)(moving)
+        by_block = jax.jit(jax.value_and_grad(loss))(moving)
         with monkeypatch.context() as elsewhere:
             elsewhere.setattr(jax, "default_backend", lambda: "gpu")
-            together = jax.value_and_grad(loss)(moving)
+            together = jax.jit(jax.value_and_grad(loss))(moving)
         for one, other in zip(jax.tree.leaves(by_block), jax.tree.leaves(together), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 
