@@ -255,9 +255,8 @@ def test_two_fields_in_the_plane_have_their_initial_states(tmp_path: Any) -> Non
 
 
 def test_by_gradients_too_the_initial_state_is_exact() -> None:
-    recipe = (pann.Adam(steps=3),)
+    problem = dataclasses.replace(problem_named("kdv"), exact=None)
+    options = {"recipe": (pann.Adam(steps=3),), "degree": 3, "points": 49, "width": 4}
     for weighting in (None, "gradnorm", "causal"):
-        solution = pann.solve(
-            problem_named("kdv"), recipe=recipe, degree=3, points=49, width=4, weighting=weighting
-        )
+        solution = pann.solve(problem, weighting=weighting, **options)
         np.testing.assert_allclose(solution(x=0.3, t=0.0), np.cos(0.3 * np.pi), atol=1e-6)
