@@ -18,8 +18,8 @@ os.environ["MPLBACKEND"] = "Agg"
 # The programs of the tests are small and many: compiling them well takes longer than it saves.
 jax.config.update("jax_disable_most_optimizations", True)
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # in the processes that they start, too
-# XLA's newer emitters of fused loops take as long as all else together, and splitting a small
-# program for several threads a fifth of its compilation. XLA refuses flags that it does not know:
+# XLA's newer emitters of fused loops take as long as all else together, and splitting programs for
+# several threads takes 8 percent of tests/test_taylor.py. XLA refuses flags that it does not know:
 # these are asked of a version that does.
 QUICK_TO_COMPILE = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 if jax.__version_info__ == (0, 10, 2):
