@@ -16,9 +16,8 @@ they are exact, `pann.pde.newton` goes on from here.
 
 import dataclasses
 import functools
+import math
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
@@ -26,7 +25,8 @@ from jaxtyping import Float
 
 from pann.basis import Basis
 from pann.pde.blocks import Block
-from pann.pde.newton import Unknowns, residual_and_jacobian
+from pann.pde.linearization import Rows, flat, residual_at, rows_at, theta_of, unknowns_of
+from pann.pde.newton import Unknowns
 
 # Between a weight and the next, and where they end.
 WEIGHT_STEP, MIN_WEIGHT, MAX_WEIGHT = 10**0.5, 1e-3, 1e4
@@ -42,25 +42,27 @@ WITHIN = 0.1
 FLOOR = 1e-13
 PENALTIES = 10.0 ** np.arange(2, -15, -1)
 
-_rows = eqx.filter_jit(residual_and_jacobian)
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DataFit:
     """What was found: unknowns, the weight of the data, and how well they are met.
 
     `score` is the cross-validated error at a datum, `misfit` the root mean square at those used,
-    both of the data times their own weights; `deviations` are the parameters' standard deviations
-    by the noise of the data, none where the data are too few to tell.
+    and `size` that of the data, all times the data's own weights; `deviations` are the parameters'
+    standard deviations by the noise of the data, none where the data are too few to tell. `weight`
+    is 0 if the data were not weighed against the equation, `sums` are what was made small at each
+    step, and `smooth_score` is the cross-validated error of a smooth fit without the equation.
     """
 
     unknowns: Unknowns
     weight: float
     score: float
     misfit: float
+    size: float
     deviations: dict[str, float]
     sums: list[float]
-    reason: str
+    is_converged: bool
+    smooth_score: float = np.inf
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -132,15 +134,27 @@ def is_data(block: Block) -> bool:
     return block.name.startswith("data")
 
 
-def start_from_data(blocks: tuple[Block, ...], basis: Basis, unknowns: Unknowns) -> Unknowns:
-    """A smooth b from the data alone, and parameters for which the equation fits it best.
+@dataclasses.dataclass(frozen=True, eq=False)
+class SmoothFit:
+    """A smooth b from the data alone, its cross-validated error, and whether all fields have data.
+
+    The error is the root mean square at a datum, infinite where the data are too few to tell.
+    """
+
+    unknowns: Unknowns
+    score: float
+    is_complete: bool
+
+
+def smooth_fit(blocks: tuple[Block, ...], basis: Basis, unknowns: Unknowns) -> SmoothFit:
+    """Data without the equation: the parameters stay as they are.
 
     The penalty on a coefficient grows with the fourth power of its degrees, and is chosen by
-    cross-validation. The parameters stay as they are if a field has no data.
+    cross-validation.
     """
     data = tuple(block for block in blocks if is_data(block))
     zero = Unknowns(jnp.zeros_like(unknowns.b), unknowns.parameters)
-    misfit, jacobian = (np.asarray(each) for each in _rows(data, zero, None))
+    misfit, jacobian = rows_at(data, zero)
     num_terms, num_fields = unknowns.b.shape
     jacobian = jacobian[:, : num_terms * num_fields]
     roughness = np.tile((1.0 + np.sum(levels(basis) ** 2, axis=1)) ** 2, num_fields)
@@ -152,7 +166,16 @@ def start_from_data(blocks: tuple[Block, ...], basis: Basis, unknowns: Unknowns)
     b = -best.step.reshape(num_fields, num_terms).T
     fitted = Unknowns(jnp.asarray(b, unknowns.b.dtype), unknowns.parameters)
     measured = np.any(jacobian.reshape(-1, num_fields, num_terms) != 0, axis=(0, 2))
-    return _fit_parameters(blocks, fitted) if np.all(measured) else fitted
+    return SmoothFit(fitted, best.score / math.sqrt(len(data)), bool(np.all(measured)))
+
+
+def start_from_data(blocks: tuple[Block, ...], basis: Basis, unknowns: Unknowns) -> Unknowns:
+    """A smooth b from the data alone, and parameters for which the equation fits it best.
+
+    The parameters stay as they are if a field has no data.
+    """
+    fit = smooth_fit(blocks, basis, unknowns)
+    return _fit_parameters(blocks, fit.unknowns) if fit.is_complete else fit.unknowns
 
 
 def levels(basis: Basis) -> Float[np.ndarray, "terms axes"]:
@@ -172,7 +195,7 @@ def fit_with_data(
     rest = tuple(block for block in blocks if not is_data(block))
     data = tuple(block for block in blocks if is_data(block))
     # Data are linear in b: their rows stay as they are.
-    rows = np.asarray(_rows(data, unknowns, None)[1])
+    rows = rows_at(data, unknowns)[1]
     rows_normal = _gram(rows)
     if not np.isfinite(_value(rest, data, unknowns, weight)):
         raise ValueError(
@@ -182,12 +205,12 @@ def fit_with_data(
         )
     sums: list[float] = []
     count = len(unknowns.parameters)
-    is_chosen, lowest, reason = False, np.inf, "all steps done"
+    is_chosen, lowest, is_converged = False, np.inf, False
     for _ in range(MAX_STEPS):
-        residual, jacobian = _rows(rest, unknowns, None)
-        square, gradient = float(residual @ residual), np.asarray(jacobian.T @ residual)
+        residual, jacobian = rows_at(rest, unknowns)
+        square, gradient = float(residual @ residual), residual @ jacobian
         system = Linearized(
-            _gram(jacobian), gradient, square, rows, rows_normal, _residual(data, unknowns)
+            _gram(jacobian), gradient, square, rows, rows_normal, residual_at(data, unknowns)
         )
         solved = system.weighted(weight)
         if is_near and not is_chosen:
@@ -202,8 +225,8 @@ def fit_with_data(
                 break
             share /= 2
         else:
-            reason = "converged: no step lowers the residual any more"
             if is_chosen:
+                is_converged = True
                 break
             is_near = True
             continue
@@ -212,11 +235,12 @@ def fit_with_data(
         is_near = is_near or (share == 1.0 and fall <= NEAR * value)
         has_ended = fall <= CONVERGED * value or _is_within_noise(solved, count)
         if is_chosen and share == 1.0 and has_ended:
-            reason = "converged: what still moves is less than the noise leaves open"
+            is_converged = True
             break
     deviations = [] if np.isinf(solved.score) else solved.deviations(count).tolist()
     named = dict(zip(unknowns.parameters, deviations, strict=False))
-    return DataFit(unknowns, weight, solved.score, solved.misfit, named, sums, reason)
+    size = math.sqrt(sum(float(jnp.sum((b.weights[:, None] * b.target) ** 2)) for b in data))
+    return DataFit(unknowns, weight, solved.score, solved.misfit, size, named, sums, is_converged)
 
 
 def _is_within_noise(solved: Weighted, count: int) -> bool:
@@ -249,18 +273,9 @@ def _best(system: Linearized, now: Weighted, lowest: float) -> tuple[Weighted, f
     return next(good, min(tried, key=lambda each: each.score)), lowest
 
 
-def _gram(rows: Float[np.ndarray, "rows columns"] | jax.Array) -> Float[np.ndarray, "n n"]:
+def _gram(rows: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "n n"]:
     # NumPy sees the symmetry: half the work of a product in JAX.
-    rows = np.asarray(rows)
     return rows.T @ rows
-
-
-def _residual(blocks: tuple[Block, ...], unknowns: Unknowns) -> Float[np.ndarray, " rows"]:
-    parts = [
-        block.residual(block.polynomial_channels(unknowns.b), unknowns.parameters).ravel()
-        for block in blocks
-    ]
-    return np.concatenate([np.asarray(part) for part in parts])
 
 
 def _cholesky(matrix: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
@@ -278,43 +293,35 @@ def _cholesky(matrix: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
 
 
 def _moved(unknowns: Unknowns, step: Float[np.ndarray, " columns"], share: float) -> Unknowns:
-    num_terms, num_fields = unknowns.b.shape
-    b = step[: num_terms * num_fields].reshape(num_fields, num_terms).T
-    rest = step[num_terms * num_fields :]
-    parameters = {
-        name: value - share * rest[i] for i, (name, value) in enumerate(unknowns.parameters.items())
-    }
-    return Unknowns(unknowns.b - share * jnp.asarray(b), parameters)
+    both = np.concatenate([flat(unknowns), theta_of(unknowns)]) - share * step
+    size = unknowns.b.size
+    return unknowns_of(both[:size], both[size:], unknowns)
 
 
 def _value(
     rest: tuple[Block, ...], data: tuple[Block, ...], unknowns: Unknowns, weight: float
 ) -> float:
-    squares = [float(np.sum(_residual(blocks, unknowns) ** 2)) for blocks in (rest, data)]
+    squares = [float(np.sum(residual_at(blocks, unknowns) ** 2)) for blocks in (rest, data)]
     total = squares[0] + weight**2 * squares[1]
     return total if np.isfinite(total) else np.inf
 
 
 def _fit_parameters(blocks: tuple[Block, ...], unknowns: Unknowns) -> Unknowns:
     """Gauss-Newton on the parameters alone: one step where they enter linearly."""
-    rest = [block for block in blocks if not is_data(block)]
-    channels = [block.polynomial_channels(unknowns.b) for block in rest]
-    names = list(unknowns.parameters)
-
-    def residual(values: jax.Array) -> jax.Array:
-        parameters = dict(zip(names, values, strict=True))
-        parts = [b.residual(c, parameters).ravel() for b, c in zip(rest, channels, strict=True)]
-        return jnp.concatenate(parts)
-
-    square = lambda values: float(jnp.sum(residual(values) ** 2))
-    values = jnp.stack([unknowns.parameters[name] for name in names])
+    rest = tuple(block for block in blocks if not is_data(block))
+    rows, b = Rows(rest, tuple(unknowns.parameters)), flat(unknowns)
+    theta = theta_of(unknowns)
+    here = rows.linearize(b, theta)
     for _ in range(MAX_STEPS):
-        jacobian = np.asarray(jax.jacfwd(residual)(values))
-        step = np.linalg.lstsq(jacobian, np.asarray(residual(values)), rcond=None)[0]
-        now, shares = square(values), 0.5 ** np.arange(MAX_HALVINGS)
-        tried = ((values - share * step) for share in shares)
-        better = next((each for each in tried if square(each) < (1 - CONVERGED) * now), None)
-        if better is None:
+        if not (np.isfinite(here.square) and np.all(np.isfinite(here.by_parameter))):
             break
-        values = better
-    return Unknowns(unknowns.b, dict(zip(names, values, strict=True)))
+        step = np.linalg.lstsq(here.by_parameter, here.residual, rcond=None)[0]
+        for share in 0.5 ** np.arange(MAX_HALVINGS):
+            moved = theta - share * step
+            there = rows.linearize(b, moved)
+            if there.square < (1 - CONVERGED) * here.square:
+                break
+        else:
+            break
+        theta, here = moved, there
+    return unknowns_of(b, theta, unknowns)

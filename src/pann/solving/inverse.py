@@ -1,9 +1,11 @@
 """Unknown parameters of an equation from data: bases that grow until the parameters have settled.
 
-The first basis begins with a fit of the data, each other one with the solution in the one before
-it; `pann.pde.data_fit` solves for all. The residual cannot say when to stop: constants solve many
-equations, and noise leaves some residual in any basis. The basis grows, along the axes where its
-coefficients fall slowest, until the parameters move by little against their standard deviations.
+Where equation and conditions determine the solution for given parameters, these are fitted to the
+data alone (`pann.pde.reduced_fit`), from several first guesses while bases are small. Where the
+data stand in for a missing condition, b and the parameters are fitted together, the data weighed
+against the equation (`pann.pde.data_fit`). The basis grows, along the axes where its coefficients
+fall slowest, until the equation is resolved and the parameters move by little against their
+standard deviations. What cannot be had is said: `_verdict`.
 """
 
 import dataclasses
@@ -13,15 +15,22 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from pann.basis import Basis, make_basis, orthonormal_scales
 from pann.checkpoints import Saved, packed, unpacked
+from pann.pde.blocks import Block
 from pann.pde.conditions import Data
-from pann.pde.data_fit import DataFit, fit_with_data, is_data, levels, start_from_data
+from pann.pde.data_fit import (
+    DataFit,
+    fit_with_data,
+    levels,
+    smooth_fit,
+    start_from_data,
+)
 from pann.pde.newton import Unknowns, newton, start
 from pann.pde.problem import Problem
+from pann.pde.reduced_fit import fit_reduced, is_determined, other_guesses
 from pann.points import Points, tensor_grid
 from pann.solution import Report, Solution, progress_of
 from pann.solving.polynomial import carried, polynomial_model
@@ -39,9 +48,18 @@ POINTS_A_FUNCTION = 1.4
 # Parameters have settled if they move by less than so many deviations, or relative to them by this,
 # and if the cross-validated error does not fall below this share of that before. Each basis is
 # several times nearer than the one before it: what is left is less than the last move.
-DEVIATIONS, SETTLED, FALLING = 3.0, 1e-6, 0.95
-# Residuals, and misfits relative to the data, that are as good as none.
-RESOLVED, EXACT = 1e-10, 1e-5
+DEVIATIONS, SETTLED, FALLING = 0.1, 1e-6, 0.95
+# Where the data are weighed against the equation, another basis is another weight, and they move.
+DEVIATIONS_WEIGHED = 3.0
+# Residuals that are as good as none, that resolve what noise leaves of a solution, and that do so
+# where noisy data bend the equation; misfits relative to the data that are as good as none.
+RESOLVED, RESOLVED_IN_NOISE, RESOLVED_WEIGHED, EXACT = 1e-10, 1e-4, 1e-2, 1e-5
+# So many times the misfit of a smooth fit: the equation does not explain the data.
+EXPLAINED = 2.0
+# Levels of the basis by which is seen whether conditions are missing.
+CHECK_LEVEL = {1: 32, 2: 18}
+# Several first guesses are tried on bases of at most so many coefficients.
+FEW = 200
 # Beside a network the polynomial has at most so many coefficients: each step factorizes them.
 SMALL = 400
 
@@ -81,32 +99,31 @@ def solve_inverse(
     is_growing = is_growing and not setup.problem.pieces
     rungs = iter(ladder)
     basis: Basis | None = _first(setup.problem) if is_growing else next(rungs)
-    stop, solution, small = "", start_from, None
+    is_reduced = _is_determined(setup, ladder[0])
+    solution, small = start_from, None
     fit: DataFit | None = None
     coarser: Solution | None = None
-    number = 0
+    number, has_settled = 0, False
     history: dict[str, list[float]] = {"cross-validated error": [], "misfit of the data": []}
     while basis is not None:
         before, coarser = fit, solution if number else None
-        fit, solution = _on_basis(setup, basis, is_growing, precision, solution, fit)
+        fit, solution = _on_basis(setup, basis, is_growing, is_reduced, precision, solution, fit)
+        is_reduced = fit.weight == 0
         if small is None or basis.num_terms * len(setup.problem.fields) <= SMALL:
             small = solution
         history["cross-validated error"] += [fit.score] if math.isfinite(fit.score) else []
         history["misfit of the data"].append(fit.misfit)
         number += 1
         setup.report(progress_of(solution, f"{basis.num_terms} terms", number, number))
-        stop = fit.reason
-        if solution.residual <= RESOLVED and number >= at_least:
-            break
-        if before is not None and _has_settled(before, fit):
-            stop = "converged: a larger basis moves the parameters by no more than noise does"
+        has_settled = number >= at_least and solution.residual <= RESOLVED
+        has_settled = has_settled or (before is not None and _has_settled(before, fit, solution))
+        if has_settled:
             break
         basis = _grown(setup.problem, solution) if is_growing else next(rungs, None)
-        if basis is None and before is not None:
-            stop = "the largest basis is reached, and the parameters still move"
     assert solution is not None
     assert small is not None
     assert fit is not None
+    stop = _verdict(setup.problem, fit, solution, has_settled or number == 1)
     rel_l2, field_errors = relative_errors(setup.problem, solution.model, setup.ansatz)
     report = dataclasses.replace(
         solution.report,
@@ -129,6 +146,7 @@ def _on_basis(
     setup: Setup,
     basis: Basis,
     is_product: bool,
+    is_reduced: bool,
     precision: str,
     before: Solution | None,
     fit_before: DataFit | None,
@@ -143,17 +161,12 @@ def _on_basis(
     if done is not None:
         fit = _restored(done, unknowns)
     else:
-        if before is None or not np.any(before.model.parameters.b):
-            unknowns = start_from_data(blocks, basis, unknowns)
-        else:
-            unknowns = carried(before, basis, unknowns)
-        weight = CONDITION_WEIGHT if fit_before is None else fit_before.weight
-        fit = fit_with_data(blocks, unknowns, weight, is_near=fit_before is not None)
+        fit = _fit(blocks, basis, unknowns, is_reduced, before, fit_before)
         place.finish(functools.partial(_saved, fit))
-    data = [block for block in blocks if is_data(block)]
-    size = math.sqrt(sum(float(jnp.sum((b.weights[:, None] * b.target) ** 2)) for b in data))
-    how = f"Gauss-Newton on the polynomial and the parameters, data of weight {fit.weight:.2g}"
-    if fit.misfit <= EXACT * size:
+    how = "least squares of the data on the parameters, the polynomial solved for at each"
+    if fit.weight > 0:
+        how = f"Gauss-Newton on the polynomial and the parameters, data of weight {fit.weight:.2g}"
+    if fit.weight > 0 and fit.misfit <= EXACT * fit.size:
         weighted = dataclasses.replace(setup, data_weight=fit.weight)
         blocks = weighted.blocks(basis, "float64")
         solved, _ = newton(blocks, fit.unknowns)
@@ -170,7 +183,7 @@ def _on_basis(
         num_points=sum(len(block.weights) for block in blocks),
         residual=indicator(setup.fresh(basis), blocks[1:], fit.unknowns, model, setup.ansatz),
         rel_l2=None,
-        stop=fit.reason,
+        stop="",
         seconds=0.0,
         history={"sum of squares": fit.sums},
         parameter_deviations=fit.deviations,
@@ -179,38 +192,119 @@ def _on_basis(
     return fit, Solution(model, problem.fields, parameters, report, problem, setup.ansatz)
 
 
+def _fit(
+    blocks: tuple[Block, ...],
+    basis: Basis,
+    unknowns: Unknowns,
+    is_reduced: bool,
+    before: Solution | None,
+    fit_before: DataFit | None,
+) -> DataFit:
+    """Begun with the solution before, or with the data; on small bases from several guesses."""
+    guess = {name: float(value) for name, value in unknowns.parameters.items()}
+    is_first = before is None or not np.any(before.model.parameters.b)
+    is_small = is_first or unknowns.b.size <= FEW
+    by_equation = start_from_data(blocks, basis, unknowns) if is_small else unknowns
+    score = smooth_fit(blocks, basis, unknowns).score if is_small else np.inf
+    if fit_before is not None:
+        score = min(score, fit_before.smooth_score)
+    fit = None
+    if is_reduced:
+        begun = Unknowns(by_equation.b, unknowns.parameters)
+        begun = begun if before is None or is_first else carried(before, basis, begun)
+        fitted = {name: float(value) for name, value in by_equation.parameters.items()}
+        guesses = [guess, fitted, *other_guesses(guess)] if is_small else []
+        fit = fit_reduced(blocks, begun, guesses)
+    if fit is None:
+        begun = by_equation if before is None or is_first else carried(before, basis, unknowns)
+        is_near = fit_before is not None and fit_before.weight > 0
+        weight = fit_before.weight if fit_before is not None and is_near else CONDITION_WEIGHT
+        fit = fit_with_data(blocks, begun, weight, is_near=is_near)
+    return dataclasses.replace(fit, smooth_score=score)
+
+
+def _is_determined(setup: Setup, basis: Basis) -> bool:
+    """Whether equation and conditions determine the solution; seen on a basis of medium size."""
+    problem = setup.problem
+    levels_of = CHECK_LEVEL.get(problem.domain.dimension)
+    if levels_of is not None and not problem.pieces:
+        basis = _product(problem, [levels_of] * problem.domain.dimension)
+        setup = dataclasses.replace(setup, points=_points(problem, basis))
+    blocks = setup.blocks(basis, "float64")
+    unknowns = start(basis.num_terms, len(problem.fields), problem.parameters, "float64")
+    return is_determined(blocks, basis, unknowns)
+
+
 def _saved(fit: DataFit) -> Saved:
     arrays = {
-        "numbers": np.array([fit.weight, fit.score, fit.misfit]),
+        "numbers": np.array([fit.weight, fit.score, fit.misfit, fit.size, fit.smooth_score]),
         "sums": np.asarray(fit.sums),
         "deviations": np.array(list(fit.deviations.values())),
     }
-    notes = {"reason": fit.reason, "deviations": list(fit.deviations)}
+    notes = {"is_converged": fit.is_converged, "deviations": list(fit.deviations)}
     return Saved(arrays | packed("unknowns", fit.unknowns), notes)
 
 
 def _restored(saved: Saved, like: Unknowns) -> DataFit:
-    weight, score, misfit = saved.arrays["numbers"].tolist()
+    weight, score, misfit, size, smooth_score = saved.arrays["numbers"].tolist()
     names, values = saved.notes["deviations"], saved.arrays["deviations"].tolist()
     return DataFit(
         unpacked("unknowns", saved.arrays, like),
         weight,
         score,
         misfit,
+        size,
         dict(zip(names, values, strict=True)),
         saved.arrays["sums"].tolist(),
-        saved.notes["reason"],
+        saved.notes["is_converged"],
+        smooth_score,
     )
 
 
-def _has_settled(before: DataFit, now: DataFit) -> bool:
+def _has_settled(before: DataFit, now: DataFit, solution: Solution) -> bool:
     """Whether a larger basis changed neither the parameters nor the fit, beyond the noise."""
+    deviations = DEVIATIONS if now.weight == 0 else DEVIATIONS_WEIGHED
     for name, value in now.unknowns.parameters.items():
-        deviation = max(each.deviations.get(name, 0.0) for each in (before, now))
-        allowed = max(DEVIATIONS * deviation, SETTLED * abs(float(value)))
+        allowed = max(deviations * now.deviations.get(name, 0.0), SETTLED * abs(float(value)))
         if not abs(float(value - before.unknowns.parameters[name])) <= allowed:
             return False
-    return now.score >= FALLING * before.score
+    return _is_resolved(now, solution) and now.score >= FALLING * before.score
+
+
+def _is_resolved(fit: DataFit, solution: Solution) -> bool:
+    return solution.residual <= (RESOLVED_IN_NOISE if fit.weight == 0 else RESOLVED_WEIGHED)
+
+
+def _verdict(problem: Problem, fit: DataFit, solution: Solution, has_settled: bool) -> str:
+    """One sentence: whether the parameters are to be trusted, and if not, why and what to do."""
+    free = [name for name in problem.parameters if _is_free(problem, fit, name)]
+    if not all(map(math.isfinite, solution.parameters.values())) or not fit.is_converged:
+        return "not converged: the parameters still move at the last step; give other first guesses"
+    if free:
+        return (
+            f"not determined by the data: {', '.join(free)}; fix what is known, "
+            "or give data that depend on it"
+        )
+    if not _is_resolved(fit, solution):
+        return (
+            f"not resolved: the relative residual is {solution.residual:.1e}, and the parameters "
+            "may be wrong by more than their deviations; leave the degree out, or raise it"
+        )
+    if not has_settled:
+        return "not settled: the largest basis is reached, and the parameters still move"
+    if fit.weight == 0 and fit.misfit > max(EXPLAINED * fit.smooth_score, EXACT * fit.size):
+        return (
+            f"not explained: the misfit of the data is {fit.misfit:.1e}, that of a smooth fit "
+            f"without the equation {fit.smooth_score:.1e}; look for errors in equation, conditions "
+            "and data, or give other first guesses"
+        )
+    return "converged: a larger basis moves the parameters by less than noise does"
+
+
+def _is_free(problem: Problem, fit: DataFit, name: str) -> bool:
+    """Whether a parameter's deviation is larger than it and its first guess."""
+    value = float(fit.unknowns.parameters[name])
+    return fit.deviations.get(name, 0.0) > max(abs(value), abs(float(problem.parameters[name])))
 
 
 def _first(problem: Problem) -> Basis:
