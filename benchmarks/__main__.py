@@ -22,7 +22,7 @@ NAMES = {
     "scaling": "seconds and memory against N, m, w, trials and dimension: exponents",
     "equations": "the problems of pann.problems without options, and the weight of conditions",
     "poisson_paper": "Poisson with recipe paper, PINN and PANN, beside the published cells",
-    "inverse": "both coefficients of the KdV equation from noisy data",
+    "inverse": "parameters from noisy data beside nonlinear least squares; KdV",
     "equation_steps": "Adam step on an equation, the PANN against the PINN",
     "variant_steps": "Adam step of RFF, ModMLP, GradNorm and causal against plain, KdV",
     "line_searches": "how often an iteration of L-BFGS evaluates the loss, Poisson",

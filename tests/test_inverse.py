@@ -7,14 +7,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.optimize import curve_fit
+from scipy.special import erf
 
 import pann
 from pann.basis import make_basis
-from pann.pde import Data, Dirichlet, Problem
+from pann.pde import Data, Dirichlet, Initial, Problem
 from pann.pde.blocks import make_block
 from pann.pde.data_fit import Linearized, fit_with_data, start_from_data
-from pann.pde.newton import start
+from pann.pde.linearization import rows_at
+from pann.pde.newton import newton, residual_and_jacobian, start
 from pann.pde.placing import place_conditions, place_inside
+from pann.pde.reduced_fit import Forward, is_determined, other_guesses
 from pann.points import sample
 from pann.problems import kdv_inverse
 
@@ -64,6 +68,48 @@ def test_deviations_are_those_of_the_inverse_normal_matrix() -> None:
     np.testing.assert_allclose(solved.deviations(2), expected, rtol=1e-6)
 
 
+def forward_with(sensitivity: np.ndarray, misfit: np.ndarray) -> Forward:
+    count = sensitivity.shape[1]
+    return Forward(np.ones(count), np.ones(1), np.ones((1, count)), misfit, sensitivity)
+
+
+def test_deviations_of_reduced_fits_are_those_of_linear_regression() -> None:
+    rng = np.random.default_rng(0)
+    sensitivity, misfit = rng.normal(size=(30, 3)) * [1e-4, 1.0, 1e3], rng.normal(size=30)
+    variance = misfit @ misfit / (30 - 3)
+    expected = np.sqrt(np.diagonal(variance * np.linalg.inv(sensitivity.T @ sensitivity)))
+    found = forward_with(sensitivity, misfit).deviations()
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_deviations_are_infinite_where_the_data_leave_a_direction_free() -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=(2, 30))
+    sensitivity = np.stack([first, 3 * first, second, np.zeros(30)], axis=1)
+    found = forward_with(sensitivity, rng.normal(size=30)).deviations()
+    np.testing.assert_array_equal(np.isinf(found), [True, True, False, True])
+
+
+def test_rows_in_numpy_are_those_of_newton_in_the_order_of_the_parameters() -> None:
+    """JAX sorts the names of parameters: columns for z and a would change places."""
+    problem = Problem(
+        pann.Box(x=(0, 1)),
+        lambda u, v, x, z, a: (u.xx * v + z * u, v.x - jnp.sin(a * x) * u),
+        [Data(np.full((3, 1), 0.5), np.ones(3), field="v")],
+        fields=("u", "v"),
+        parameters={"z": 2.0, "a": 0.7},
+    )
+    with jax.enable_x64(True):
+        blocks, basis = blocks_of(problem, 5)
+        unknowns = start(basis.num_terms, 2, problem.parameters, "float64")
+        b = np.random.default_rng(0).normal(size=unknowns.b.shape)
+        unknowns = dataclasses.replace(unknowns, b=jnp.asarray(b))
+        residual, jacobian = residual_and_jacobian(blocks, unknowns, None)
+        found, columns = rows_at(blocks, unknowns)
+    np.testing.assert_allclose(found, residual, atol=1e-12)
+    np.testing.assert_allclose(columns, jacobian, atol=1e-10)
+
+
 # ---- Small problems ----
 
 SPEED, DIFFUSION = 0.8, 0.05
@@ -85,7 +131,8 @@ def advection_diffusion(noise: float, num_data: int = 400, seed: int = 0) -> Pro
         lambda u, c, k: u.t + c * u.x - k * u.xx,
         [Data(points, values + noise * np.std(values) * rng.normal(size=num_data))],
         drifting,
-        parameters={"c": 3.0, "k": 1.0},
+        # Not in the order of the alphabet, to which JAX sorts names.
+        parameters={"k": 1.0, "c": 3.0},
     )
 
 
@@ -205,6 +252,185 @@ def test_a_field_without_data_is_found_as_well() -> None:
     assert solution.parameters["w"] == pytest.approx(1.3, rel=0.01)
     _, velocity = solution(t=2.0)
     assert velocity == pytest.approx(1.3 * np.cos(2.6), abs=0.05)
+
+
+# ---- Where equation and conditions determine the solution ----
+
+UNIT = pann.Box(x=(0, 1))
+HEIGHT_OF_SOURCE, WIDTH_OF_SOURCE = 5.0, 0.15
+
+
+def from_source(x: Any, height: float, width: float) -> Any:
+    """-u'' = height exp(-(x - 0.4)^2 / width^2), zero at 0 and 1."""
+
+    def particular(x: Any) -> Any:
+        z = (x - 0.4) / width
+        return -height * width**2 * (z * np.sqrt(np.pi) / 2 * erf(z) + np.exp(-(z**2)) / 2)
+
+    return particular(x) - (1 - x) * particular(0.0) - x * particular(1.0)
+
+
+def source_data(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(0, 1, 50)
+    return x, from_source(x, HEIGHT_OF_SOURCE, WIDTH_OF_SOURCE) + 0.005 * rng.normal(size=50)
+
+
+def gaussian_source(u: Any, x: Any, height: Any, width: Any) -> Any:
+    return -u.xx - height * jnp.exp(-((x - 0.4) ** 2) / width**2)
+
+
+def unknown_source(seed: int, height: float = 1.0, width: float = 0.3) -> Problem:
+    x, values = source_data(seed)
+    conditions = [Dirichlet(UNIT.boundary, 0.0), Data(x[:, None], values)]
+    return Problem(UNIT, gaussian_source, conditions, parameters={"width": width, "height": height})
+
+
+def by_regression(seed: int) -> dict[str, tuple[float, float]]:
+    """Parameters and deviations by SciPy on the closed form."""
+    x, values = source_data(seed)
+    found, covariance = curve_fit(from_source, x, values, [HEIGHT_OF_SOURCE, WIDTH_OF_SOURCE])
+    pairs = zip(found.tolist(), np.sqrt(np.diagonal(covariance)).tolist(), strict=True)
+    return dict(zip(("height", "width"), pairs, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_source_is_that_of_nonlinear_regression(seed: int) -> None:
+    solution, expected = pann.solve(unknown_source(seed)), by_regression(seed)
+    assert solution.report.stop.startswith("converged")
+    for name, (value, deviation) in expected.items():
+        assert solution.parameters[name] == pytest.approx(value, abs=0.05 * deviation)
+        assert solution.parameter_deviations[name] == pytest.approx(deviation, rel=0.02)
+
+
+@pytest.mark.parametrize(("height", "width"), [(50.0, 1.5), (0.5, 0.03), (-5.0, 0.3), (0.5, 1.5)])
+def test_poor_first_guesses_lead_to_the_same_source(height: float, width: float) -> None:
+    solution, expected = pann.solve(unknown_source(0, height, width)), by_regression(0)
+    for name, (value, deviation) in expected.items():
+        assert solution.parameters[name] == pytest.approx(value, abs=0.05 * deviation)
+
+
+def test_the_sign_of_a_first_guess_stays_where_it_does_not_matter() -> None:
+    value, deviation = by_regression(0)["width"]
+    solution = pann.solve(unknown_source(0, width=-1.5))
+    assert solution.parameters["width"] == pytest.approx(-value, abs=0.05 * deviation)
+
+
+def test_a_degree_that_does_not_resolve_the_solution_is_said_to_be_too_low() -> None:
+    solution = pann.solve(unknown_source(0), degree=8, width=0)
+    assert solution.report.stop.startswith("not resolved: the relative residual is ")
+    assert "raise it" in str(solution)
+
+
+def parabola(residual: Any, **guesses: float) -> Problem:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 1, (50, 1))
+    values = 0.5 * x[:, 0] * (1 - x[:, 0]) + 0.002 * rng.normal(size=50)
+    conditions = [Dirichlet(UNIT.boundary, 0.0), Data(x, values)]
+    return Problem(UNIT, residual, conditions, parameters=guesses)
+
+
+def test_parameters_that_trade_off_are_not_determined() -> None:
+    solution = pann.solve(parabola(lambda u, a, b, c: -c * u.xx - a * b, a=1.0, b=2.0, c=3.0))
+    assert solution.report.stop.startswith("not determined by the data: a, b, c;")
+    product = solution.parameters["a"] * solution.parameters["b"] / solution.parameters["c"]
+    assert product == pytest.approx(1.0, rel=0.02)
+
+
+def test_a_parameter_that_diverges_is_not_determined() -> None:
+    """The best Gaussian for a constant source is infinitely wide."""
+    solution = pann.solve(parabola(gaussian_source, height=1.0, width=0.3))
+    assert solution.report.stop.startswith("not determined by the data: width;")
+    assert "converged" not in str(solution)
+    assert solution.parameters["height"] == pytest.approx(1.0, rel=0.05)
+
+
+def test_an_equation_that_does_not_explain_the_data_is_said_not_to() -> None:
+    solution = pann.solve(parabola(lambda u, x, a: -u.xx - a * jnp.sin(6 * x) - a, a=1.0))
+    assert solution.report.stop.startswith("not explained: the misfit of the data is")
+
+
+def test_a_parameter_may_be_zero_and_so_may_its_guess() -> None:
+    solution = pann.solve(parabola(lambda u, x, a, b: -a * u.xx - 1 - b * u.x, a=0.0, b=1.0))
+    assert solution.report.stop.startswith("converged")
+    for name, true in (("a", 1.0), ("b", 0.0)):
+        assert abs(solution.parameters[name] - true) < 3 * solution.parameter_deviations[name]
+
+
+def drifting_from_state(seed: int) -> Problem:
+    """As above, with the initial state known; names in the other order."""
+    problem = advection_diffusion(0.05, 150, seed)
+    state = Initial(lambda x, t: drifting(x, 0.0))
+    guesses = {"k": -0.5, "c": 3.0}
+    return dataclasses.replace(
+        problem, conditions=[*problem.conditions, state], parameters=guesses, exact=None
+    )
+
+
+def test_speed_and_diffusion_with_a_known_state_are_those_of_regression() -> None:
+    """From diffusion backward in time as a first guess."""
+    solution = pann.solve(drifting_from_state(1))
+    (data,) = (each for each in solution.problem.conditions if isinstance(each, Data))
+    x, t = np.asarray(data.points).T
+
+    def model(points: np.ndarray, c: float, k: float) -> np.ndarray:
+        waves = [
+            np.exp(-k * (n * np.pi) ** 2 * t) * np.sin(n * np.pi * (x - c * t)) for n in (1, 2)
+        ]
+        return waves[0] + 0.5 * waves[1]
+
+    found, covariance = curve_fit(model, x, data.values, [SPEED, DIFFUSION])
+    for name, value, variance in zip("ck", found, np.diagonal(covariance), strict=True):
+        assert solution.parameters[name] == pytest.approx(value, abs=0.1 * np.sqrt(variance))
+        assert solution.parameter_deviations[name] == pytest.approx(np.sqrt(variance), rel=0.05)
+
+
+def test_two_sets_of_data_count_datum_by_datum() -> None:
+    """As one set of both would, however many each of them has."""
+    x, values = source_data(0)
+    split = [Data(x[:40, None], values[:40]), Data(x[40:, None], values[40:])]
+    problem = dataclasses.replace(
+        unknown_source(0), conditions=[Dirichlet(UNIT.boundary, 0.0), *split]
+    )
+    once, twice = pann.solve(unknown_source(0)), pann.solve(problem)
+    for name, deviation in once.parameter_deviations.items():
+        allowed = 0.01 * deviation
+        assert twice.parameters[name] == pytest.approx(once.parameters[name], abs=allowed)
+
+
+@pytest.mark.parametrize(("has_state", "expected"), [(True, True), (False, False)])
+def test_a_missing_condition_is_seen(has_state: bool, expected: bool) -> None:
+    problem = drifting_from_state(0) if has_state else advection_diffusion(0.05)
+    with jax.enable_x64(True):
+        blocks, basis = blocks_of(problem, 9)
+        unknowns = start(basis.num_terms, 1, problem.parameters, "float64")
+        assert is_determined(blocks, basis, unknowns) == expected
+
+
+def test_other_guesses_are_larger_smaller_and_of_the_other_sign() -> None:
+    found = other_guesses({"a": 2.0, "b": 3.0})
+    assert {"a": 0.2, "b": 30.0} in found
+    assert {"a": -2.0, "b": 3.0} in found
+    assert {"a": 2.0, "b": 3.0} not in found
+    assert len(other_guesses(dict.fromkeys("abcd", 1.0))) == 4 * 3
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_steps_of_small_and_large_parameters_end_alike(scale: float) -> None:
+    """-u'' = p / scale with values of u: quadratic in the unknowns, p of any size."""
+    points = np.linspace(0, 1, 9)[:, None]
+    problem = Problem(
+        UNIT,
+        lambda u, p: -u.xx - (p / scale) ** 2,
+        [Dirichlet(UNIT.boundary, 0.0), Data(points, 2 * points[:, 0] * (1 - points[:, 0]))],
+        parameters={"p": scale},
+    )
+    with jax.enable_x64(True):
+        blocks, basis = blocks_of(problem, 4)
+        unknowns = start(basis.num_terms, 1, problem.parameters, "float64")
+        unknowns, outcome = newton(blocks, unknowns)
+    assert float(unknowns.parameters["p"]) == pytest.approx(2 * scale, rel=1e-12)
+    assert len(outcome.sums) <= 8
 
 
 # ---- The start, and the weight of the data ----

@@ -11,7 +11,8 @@ linearized problem,
 estimates the error at data left out, and the smallest weight w is taken for which it is within one
 standard error of the best: a larger one follows the noise, a smaller one asks of the basis what
 it cannot do. By normal equations, which are enough where data are noisy; where
-they are exact, `pann.pde.newton` goes on from here.
+they are exact, `pann.pde.newton` goes on from here. Where equation and conditions determine u for
+given parameters, nothing needs to be weighed: `pann.pde.reduced_fit`.
 """
 
 import dataclasses
@@ -38,6 +39,8 @@ MAX_STEPS, MAX_HALVINGS = 40, 10
 NEAR, CONVERGED = 1e-2, 1e-4
 # Steps end as well when the parameters move by less than this share of their deviations.
 WITHIN = 0.1
+# Relative steps of the parameters that the rounding of normal equations may leave.
+TINY = 1e-6
 # What keeps the normal equations positive, relative to their diagonal.
 FLOOR = 1e-13
 PENALTIES = 10.0 ** np.arange(2, -15, -1)
@@ -184,6 +187,57 @@ def levels(basis: Basis) -> Float[np.ndarray, "terms axes"]:
     return np.stack([family.levels(size)[column] for family, size, column in sizes], axis=1) * 1.0
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class WeighedProblem:
+    """Equation and conditions in `rest`, and data, which are linear in b: with constant rows."""
+
+    rest: tuple[Block, ...]
+    data: tuple[Block, ...]
+    rows: Float[np.ndarray, "data columns"]
+    rows_normal: Float[np.ndarray, "columns columns"]
+
+    def linearized(self, unknowns: Unknowns) -> Linearized:
+        residual, jacobian = rows_at(self.rest, unknowns)
+        square, gradient = float(residual @ residual), residual @ jacobian
+        misfit = residual_at(self.data, unknowns)
+        return Linearized(_gram(jacobian), gradient, square, self.rows, self.rows_normal, misfit)
+
+    def value(self, unknowns: Unknowns, weight: float) -> float:
+        of_rest, of_data = (residual_at(blocks, unknowns) for blocks in (self.rest, self.data))
+        total = float(of_rest @ of_rest + weight**2 * (of_data @ of_data))
+        return total if np.isfinite(total) else np.inf
+
+    def lowered(
+        self, unknowns: Unknowns, solved: Weighted, value: float
+    ) -> tuple[Unknowns, float, float] | None:
+        """Unknowns with a smaller sum of squares, the sum, and the share of the step; or None.
+
+        Where data count little, a whole step leaves the solutions of the equation. Before it is
+        halved, b is solved for with the parameters after it.
+        """
+        for share in 0.5 ** np.arange(MAX_HALVINGS):
+            moved = _moved(unknowns, solved.step, share)
+            new = self.value(moved, solved.weight)
+            if share == 1.0 and value <= new < np.inf:
+                moved = _moved(moved, self._step_of_b(moved, solved.weight), 1.0)
+                new = self.value(moved, solved.weight)
+            if new < value:
+                return moved, new, share
+        return None
+
+    def _step_of_b(self, unknowns: Unknowns, weight: float) -> Float[np.ndarray, " columns"]:
+        whole, size = self.linearized(unknowns), unknowns.b.size
+        of_b = Linearized(
+            whole.normal[:size, :size],
+            whole.gradient[:size],
+            whole.square,
+            whole.data[:, :size],
+            whole.data_normal[:size, :size],
+            whole.misfit,
+        )
+        return np.pad(of_b.weighted(weight).step, (0, len(unknowns.parameters)))
+
+
 def fit_with_data(
     blocks: tuple[Block, ...], unknowns: Unknowns, weight: float, *, is_near: bool = False
 ) -> DataFit:
@@ -192,12 +246,11 @@ def fit_with_data(
     The blocks of the data come with their own weights, which `weight` multiplies. Steps end when
     the sum of squares no longer falls, or the parameters move by less than the noise leaves open.
     """
-    rest = tuple(block for block in blocks if not is_data(block))
     data = tuple(block for block in blocks if is_data(block))
-    # Data are linear in b: their rows stay as they are.
     rows = rows_at(data, unknowns)[1]
-    rows_normal = _gram(rows)
-    if not np.isfinite(_value(rest, data, unknowns, weight)):
+    rest = tuple(block for block in blocks if not is_data(block))
+    problem = WeighedProblem(rest, data, rows, _gram(rows))
+    if not np.isfinite(problem.value(unknowns, weight)):
         raise ValueError(
             "the residual is not finite for a fit of the data with the parameters "
             + ", ".join(f"{name} = {value:.4g}" for name, value in unknowns.parameters.items())
@@ -207,30 +260,22 @@ def fit_with_data(
     count = len(unknowns.parameters)
     is_chosen, lowest, is_converged = False, np.inf, False
     for _ in range(MAX_STEPS):
-        residual, jacobian = rows_at(rest, unknowns)
-        square, gradient = float(residual @ residual), residual @ jacobian
-        system = Linearized(
-            _gram(jacobian), gradient, square, rows, rows_normal, residual_at(data, unknowns)
-        )
+        system = problem.linearized(unknowns)
         solved = system.weighted(weight)
         if is_near and not is_chosen:
             solved, lowest = _best(system, solved, lowest)
             is_chosen, weight = solved.weight == weight, solved.weight
-        value, share = system.value(weight), 1.0
+        value = system.value(weight)
         sums += [value] if not sums else []
-        for _ in range(MAX_HALVINGS):
-            moved = _moved(unknowns, solved.step, share)
-            new = _value(rest, data, moved, weight)
-            if new < value:
-                break
-            share /= 2
-        else:
+        found = problem.lowered(unknowns, solved, value)
+        if found is None:
             if is_chosen:
-                is_converged = True
+                is_converged = _is_within_noise(solved, count) or _is_tiny(solved, unknowns)
                 break
             is_near = True
             continue
-        unknowns, fall = moved, value - new
+        unknowns, new, share = found
+        fall = value - new
         sums.append(new)
         is_near = is_near or (share == 1.0 and fall <= NEAR * value)
         has_ended = fall <= CONVERGED * value or _is_within_noise(solved, count)
@@ -241,6 +286,12 @@ def fit_with_data(
     named = dict(zip(unknowns.parameters, deviations, strict=False))
     size = math.sqrt(sum(float(jnp.sum((b.weights[:, None] * b.target) ** 2)) for b in data))
     return DataFit(unknowns, weight, solved.score, solved.misfit, size, named, sums, is_converged)
+
+
+def _is_tiny(solved: Weighted, unknowns: Unknowns) -> bool:
+    """Whether a step moves no parameter by more than rounding may."""
+    theta = theta_of(unknowns)
+    return bool(np.all(np.abs(solved.step[-len(theta) :]) <= TINY * np.abs(theta)))
 
 
 def _is_within_noise(solved: Weighted, count: int) -> bool:
@@ -296,14 +347,6 @@ def _moved(unknowns: Unknowns, step: Float[np.ndarray, " columns"], share: float
     both = np.concatenate([flat(unknowns), theta_of(unknowns)]) - share * step
     size = unknowns.b.size
     return unknowns_of(both[:size], both[size:], unknowns)
-
-
-def _value(
-    rest: tuple[Block, ...], data: tuple[Block, ...], unknowns: Unknowns, weight: float
-) -> float:
-    squares = [float(np.sum(residual_at(blocks, unknowns) ** 2)) for blocks in (rest, data)]
-    total = squares[0] + weight**2 * squares[1]
-    return total if np.isfinite(total) else np.inf
 
 
 def _fit_parameters(blocks: tuple[Block, ...], unknowns: Unknowns) -> Unknowns:

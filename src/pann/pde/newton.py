@@ -297,9 +297,11 @@ def _in_parts(flat: Float[Array, " columns"], like: Unknowns) -> Unknowns:
 
 
 def _size(step: Unknowns, moved: Unknowns) -> Float[Array, ""]:
-    relative = jnp.linalg.norm(step.b) / jnp.maximum(jnp.linalg.norm(moved.b), 1e-300)
-    rest = [jnp.abs(value) for value in step.parameters.values()]
-    return jnp.max(jnp.stack([relative, *rest]))
+    """The largest step, of b or of a parameter, each relative to its size."""
+    both = [(step.b, moved.b)]
+    both += [(value, moved.parameters[name]) for name, value in step.parameters.items()]
+    relative = [jnp.linalg.norm(a) / jnp.maximum(jnp.linalg.norm(b), 1e-300) for a, b in both]
+    return jnp.max(jnp.stack(relative))
 
 
 def _less(unknowns: Unknowns, step: Unknowns, share: float = 1.0) -> Unknowns:

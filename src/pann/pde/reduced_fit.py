@@ -75,14 +75,13 @@ class Forward:
 
     def deviations(self) -> Vector:
         """Standard deviations of the parameters; infinite where the data leave one free."""
-        lengths = np.linalg.norm(self.sensitivity, axis=0)
+        lengths = _lengths(self.sensitivity)
         _, sizes, rows = np.linalg.svd(_unit_columns(self.sensitivity), full_matrices=False)
         kept = sizes > RANK_TOLERANCE * np.max(sizes, initial=0.0)
         # What is left of each unit vector if the determined directions are taken away.
         is_free = np.linalg.norm(np.eye(len(lengths)) - rows[kept].T @ rows[kept], axis=0) > 1e-6
         spread = np.linalg.norm(rows[kept] / sizes[kept, None], axis=0)
-        with np.errstate(divide="ignore"):
-            return np.where(is_free | (lengths == 0), np.inf, self.noise * spread / lengths)
+        return np.where(is_free, np.inf, self.noise * spread / lengths)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -113,26 +112,22 @@ class ReducedProblem:
             if solved is None:
                 return None
             step, slopes, is_small = solved
-            moved, there = self._shortened(b, step, here, theta)
-            is_same = here.is_same_operator(there)
-            no_longer_falls = here.square - there.square <= FORWARD_TOLERANCE * here.square
-            is_last = is_same or no_longer_falls or is_small(moved)
+            for share in 0.5 ** np.arange(MAX_HALVINGS):
+                moved = b - share * step
+                there = self.rows.linearize(moved, theta)
+                if there.square < here.square:
+                    break
+            fall = here.square - there.square
+            # At a minimum rounding decides whether the residual falls; elsewhere it has to.
+            is_last = is_small(moved) or (share == 1 and here.is_same_operator(there))
+            is_last = is_last or (share == 1 and 0 <= fall <= FORWARD_TOLERANCE * here.square)
+            if not (fall > 0 or is_last):
+                return None
             b, here = moved, there
             if is_last:
                 misfit = self.minus_values + self.design @ b
                 return Forward(theta, b, slopes, misfit, self.design @ slopes)
         return None
-
-    def _shortened(
-        self, b: Vector, step: Vector, here: RowsAt, theta: Vector
-    ) -> tuple[Vector, RowsAt]:
-        """After the longest step of those halved that lowers the residual; or as it was."""
-        for share in 0.5 ** np.arange(MAX_HALVINGS):
-            moved = b - share * step
-            there = self.rows.linearize(moved, theta)
-            if there.square < here.square:
-                return moved, there
-        return b, here
 
     def minimize(self, start: Forward) -> Estimate:
         """Levenberg-Marquardt on the parameters, each scaled by what it does to the data."""
@@ -178,20 +173,28 @@ def reduced_problem(blocks: tuple[Block, ...], unknowns: Unknowns) -> ReducedPro
 
 
 def is_determined(blocks: tuple[Block, ...], basis: Basis, unknowns: Unknowns) -> bool:
-    """Whether equation and conditions leave no direction of b open, for parameters as given."""
-    problem = reduced_problem(blocks, unknowns)
+    """Whether equation and conditions leave no direction of b open.
+
+    For the parameters as given, or with one of the signs changed: diffusion backward in time
+    determines nothing.
+    """
+    rows = reduced_problem(blocks, unknowns).rows
     b = np.asarray(smooth_fit(blocks, basis, unknowns).unknowns.b)
     b = np.where(np.max(levels(basis), axis=1, keepdims=True) <= SMOOTH_LEVEL, b, 0.0)
-    theta = theta_of(unknowns)
     # Zero is a common first guess, for which a coefficient says nothing.
-    here = problem.rows.linearize(b.T.ravel(), np.where(theta == 0, 1.0, theta))
-    if not np.isfinite(here.square):
+    theta = np.where(theta_of(unknowns) == 0, 1.0, theta_of(unknowns))
+    signs = 1 - 2 * np.eye(len(theta) + 1, len(theta), -1)
+    return any(_has_full_rank(rows, b.T.ravel(), sign * theta) for sign in signs)
+
+
+def _has_full_rank(rows: Rows, b: Vector, theta: Vector) -> bool:
+    here = rows.linearize(b, theta)
+    matrix = rows.jacobian(here.slopes)
+    if matrix.shape[0] < matrix.shape[1] or not np.all(np.isfinite(matrix)):
         return False
-    matrix = _unit_columns(problem.rows.jacobian(here.slopes))
-    if matrix.shape[0] < matrix.shape[1]:
-        return False
-    sizes = scipy.linalg.svdvals(scipy.linalg.qr(matrix, mode="r", overwrite_a=True)[0])
-    return bool(sizes[0] < MAX_CONDITION * sizes[-1])
+    (r,) = scipy.linalg.qr(_unit_columns(matrix), mode="r", overwrite_a=True)
+    reciprocal, _ = scipy.linalg.lapack.dtrcon(r[: r.shape[1]])
+    return bool(reciprocal > 1 / MAX_CONDITION)
 
 
 def fit_reduced(
@@ -212,9 +215,21 @@ def fit_reduced(
     followed = [found[0], *sorted(found[1:], key=lambda each: each.square)[:NUM_FOLLOWED]]
     estimates = [problem.minimize(each) for each in followed]
     least = min(each.forward.square for each in estimates)
-    # Among equals the first: where a sign does not matter, it stays as it was given.
     best = next(each for each in estimates if each.forward.square <= (1 + TIE) * least)
+    if guesses:
+        best = _with_signs(problem, best, np.array([guesses[0][name] for name in names]))
     return _data_fit(best, unknowns, _norm(problem.minus_values))
+
+
+def _with_signs(problem: ReducedProblem, found: Estimate, guess: Vector) -> Estimate:
+    """The signs of the first guess, where they do not matter to the data."""
+    theta = np.where(guess == 0, found.forward.theta, np.copysign(found.forward.theta, guess))
+    if np.array_equal(theta, found.forward.theta):
+        return found
+    mirrored = problem.forward(theta, found.forward.b)
+    if mirrored is None or mirrored.square > (1 + TIE) * found.forward.square:
+        return found
+    return dataclasses.replace(found, forward=mirrored)
 
 
 def _data_fit(estimate: Estimate, unknowns: Unknowns, size: float) -> DataFit:

@@ -45,15 +45,14 @@ GROWTH, MAX_COLUMNS = (1.45, 1.3), 5_000
 LAST, SLOW = 0.8, 0.3
 # Points along an axis for each of its functions.
 POINTS_A_FUNCTION = 1.4
-# Parameters have settled if they move by less than so many deviations, or relative to them by this,
+# Parameters have settled if they move by less than this share of their deviations (more where data
+# are weighed against the equation: another basis has another weight), or relative to them by this,
 # and if the cross-validated error does not fall below this share of that before. Each basis is
 # several times nearer than the one before it: what is left is less than the last move.
-DEVIATIONS, SETTLED, FALLING = 0.1, 1e-6, 0.95
-# Where the data are weighed against the equation, another basis is another weight, and they move.
-DEVIATIONS_WEIGHED = 3.0
-# Residuals that are as good as none, that resolve what noise leaves of a solution, and that do so
-# where noisy data bend the equation; misfits relative to the data that are as good as none.
-RESOLVED, RESOLVED_IN_NOISE, RESOLVED_WEIGHED, EXACT = 1e-10, 1e-4, 1e-2, 1e-5
+DEVIATIONS, DEVIATIONS_WEIGHED, SETTLED, FALLING = 0.1, 0.3, 1e-6, 0.95
+# Residuals that are as good as none, and that are small enough beside noise; misfits relative to
+# the data that are as good as none.
+RESOLVED, RESOLVED_IN_NOISE, EXACT = 1e-10, 1e-4, 1e-5
 # So many times the misfit of a smooth fit: the equation does not explain the data.
 EXPLAINED = 2.0
 # Levels of the basis by which is seen whether conditions are missing.
@@ -268,24 +267,20 @@ def _has_settled(before: DataFit, now: DataFit, solution: Solution) -> bool:
         allowed = max(deviations * now.deviations.get(name, 0.0), SETTLED * abs(float(value)))
         if not abs(float(value - before.unknowns.parameters[name])) <= allowed:
             return False
-    return _is_resolved(now, solution) and now.score >= FALLING * before.score
-
-
-def _is_resolved(fit: DataFit, solution: Solution) -> bool:
-    return solution.residual <= (RESOLVED_IN_NOISE if fit.weight == 0 else RESOLVED_WEIGHED)
+    return solution.residual <= RESOLVED_IN_NOISE and now.score >= FALLING * before.score
 
 
 def _verdict(problem: Problem, fit: DataFit, solution: Solution, has_settled: bool) -> str:
     """One sentence: whether the parameters are to be trusted, and if not, why and what to do."""
     free = [name for name in problem.parameters if _is_free(problem, fit, name)]
-    if not all(map(math.isfinite, solution.parameters.values())) or not fit.is_converged:
-        return "not converged: the parameters still move at the last step; give other first guesses"
     if free:
         return (
             f"not determined by the data: {', '.join(free)}; fix what is known, "
             "or give data that depend on it"
         )
-    if not _is_resolved(fit, solution):
+    if not fit.is_converged:
+        return "not converged: the parameters move at the last step; give other first guesses"
+    if solution.residual > RESOLVED_IN_NOISE:
         return (
             f"not resolved: the relative residual is {solution.residual:.1e}, and the parameters "
             "may be wrong by more than their deviations; leave the degree out, or raise it"
@@ -302,9 +297,11 @@ def _verdict(problem: Problem, fit: DataFit, solution: Solution, has_settled: bo
 
 
 def _is_free(problem: Problem, fit: DataFit, name: str) -> bool:
-    """Whether a parameter's deviation is larger than it and its first guess."""
+    """Whether a parameter has diverged, or has a deviation larger than it and its first guess."""
     value = float(fit.unknowns.parameters[name])
-    return fit.deviations.get(name, 0.0) > max(abs(value), abs(float(problem.parameters[name])))
+    return not math.isfinite(value) or fit.deviations.get(name, 0.0) > max(
+        abs(value), abs(float(problem.parameters[name]))
+    )
 
 
 def _first(problem: Problem) -> Basis:
