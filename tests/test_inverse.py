@@ -14,7 +14,7 @@ import pann
 from pann.basis import make_basis
 from pann.pde import Data, Dirichlet, Initial, Problem
 from pann.pde.blocks import make_block
-from pann.pde.data_fit import Linearized, fit_with_data, start_from_data
+from pann.pde.data_fit import Linearized, fit_parameters, fit_with_data, smooth_fit
 from pann.pde.linearization import rows_at
 from pann.pde.newton import newton, residual_and_jacobian, start
 from pann.pde.placing import place_conditions, place_inside
@@ -337,6 +337,17 @@ def test_parameters_that_trade_off_are_not_determined() -> None:
     assert product == pytest.approx(1.0, rel=0.02)
 
 
+def test_a_tolerance_is_not_met_by_parameters_that_are_not_determined() -> None:
+    """Though two bases agree on one of the many that fit."""
+    x = np.linspace(0, 1, 9)
+    conditions = [Dirichlet(UNIT.boundary, 0.0), Data(x[:, None], x * (1 - x))]
+    residual = lambda u, a, b: -u.xx - a * b
+    problem = Problem(UNIT, residual, conditions, parameters={"a": 1.0, "b": 1.0})
+    report = pann.solve(problem, tolerance=1e-6).report
+    assert report.stop.startswith("not determined by the data: a, b;")
+    assert report.met is False
+
+
 def test_a_parameter_that_diverges_is_not_determined() -> None:
     """The best Gaussian for a constant source is infinitely wide."""
     solution = pann.solve(parabola(gaussian_source, height=1.0, width=0.3))
@@ -448,7 +459,7 @@ def test_the_start_fits_the_data_and_the_parameters_follow(rng: np.random.Genera
     with jax.enable_x64(True):
         blocks, basis = blocks_of(problem, 10)
         zero = start(basis.num_terms, 1, problem.parameters, "float64")
-        begun = start_from_data(blocks, basis, zero)
+        begun = fit_parameters(blocks, smooth_fit(blocks, basis, zero))
         points = RING.from_reference(rng.uniform(-1, 1, (1000, 2)))
         error = basis.table(points) @ np.asarray(begun.b)[:, 0] - drifting(*points.T, np)
     assert np.sqrt(np.mean(error**2)) < 0.02
@@ -462,7 +473,8 @@ def test_the_weight_does_not_depend_on_the_first_one(first: float) -> None:
     with jax.enable_x64(True):
         blocks, basis = blocks_of(problem, 12)
         zero = start(basis.num_terms, 1, problem.parameters, "float64")
-        fit = fit_with_data(blocks, start_from_data(blocks, basis, zero), first)
+        begun = fit_parameters(blocks, smooth_fit(blocks, basis, zero))
+        fit = fit_with_data(blocks, begun, first)
     # The data have noise of this size, and are met to that: neither followed nor passed by.
     values = drifting(*np.asarray(problem.conditions[0].points).T, np)
     assert fit.score == pytest.approx(0.05 * np.std(values), rel=0.1)

@@ -145,8 +145,8 @@ class SmoothFit:
     """
 
     unknowns: Unknowns
-    score: float
-    is_complete: bool
+    score: float = np.inf
+    is_complete: bool = False
 
 
 def smooth_fit(blocks: tuple[Block, ...], basis: Basis, unknowns: Unknowns) -> SmoothFit:
@@ -172,13 +172,31 @@ def smooth_fit(blocks: tuple[Block, ...], basis: Basis, unknowns: Unknowns) -> S
     return SmoothFit(fitted, best.score / math.sqrt(len(data)), bool(np.all(measured)))
 
 
-def start_from_data(blocks: tuple[Block, ...], basis: Basis, unknowns: Unknowns) -> Unknowns:
-    """A smooth b from the data alone, and parameters for which the equation fits it best.
+def fit_parameters(blocks: tuple[Block, ...], smooth: SmoothFit) -> Unknowns:
+    """The parameters for which the equation fits b best, by Gauss-Newton on them alone.
 
-    The parameters stay as they are if a field has no data.
+    They stay as they are if a field has no data.
     """
-    fit = smooth_fit(blocks, basis, unknowns)
-    return _fit_parameters(blocks, fit.unknowns) if fit.is_complete else fit.unknowns
+    unknowns = smooth.unknowns
+    if not smooth.is_complete:
+        return unknowns
+    rest = tuple(block for block in blocks if not is_data(block))
+    rows, b = Rows(rest, tuple(unknowns.parameters)), flat(unknowns)
+    theta = theta_of(unknowns)
+    here = rows.linearize(b, theta)
+    for _ in range(MAX_STEPS):
+        if not (np.isfinite(here.square) and np.all(np.isfinite(here.by_parameter))):
+            break
+        step = np.linalg.lstsq(here.by_parameter, here.residual, rcond=None)[0]
+        for share in 0.5 ** np.arange(MAX_HALVINGS):
+            moved = theta - share * step
+            there = rows.linearize(b, moved)
+            if there.square < (1 - CONVERGED) * here.square:
+                break
+        else:
+            break
+        theta, here = moved, there
+    return unknowns_of(b, theta, unknowns)
 
 
 def levels(basis: Basis) -> Float[np.ndarray, "terms axes"]:
@@ -347,24 +365,3 @@ def _moved(unknowns: Unknowns, step: Float[np.ndarray, " columns"], share: float
     both = np.concatenate([flat(unknowns), theta_of(unknowns)]) - share * step
     size = unknowns.b.size
     return unknowns_of(both[:size], both[size:], unknowns)
-
-
-def _fit_parameters(blocks: tuple[Block, ...], unknowns: Unknowns) -> Unknowns:
-    """Gauss-Newton on the parameters alone: one step where they enter linearly."""
-    rest = tuple(block for block in blocks if not is_data(block))
-    rows, b = Rows(rest, tuple(unknowns.parameters)), flat(unknowns)
-    theta = theta_of(unknowns)
-    here = rows.linearize(b, theta)
-    for _ in range(MAX_STEPS):
-        if not (np.isfinite(here.square) and np.all(np.isfinite(here.by_parameter))):
-            break
-        step = np.linalg.lstsq(here.by_parameter, here.residual, rcond=None)[0]
-        for share in 0.5 ** np.arange(MAX_HALVINGS):
-            moved = theta - share * step
-            there = rows.linearize(b, moved)
-            if there.square < (1 - CONVERGED) * here.square:
-                break
-        else:
-            break
-        theta, here = moved, there
-    return unknowns_of(b, theta, unknowns)

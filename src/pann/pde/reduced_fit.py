@@ -26,7 +26,7 @@ from pann.pde.newton import Unknowns
 # Equation and conditions determine b if the condition number of their columns, scaled to unit
 # length, is below this: measured are 1e2 to 1e4, and 1e10 to infinity where a condition is missing.
 MAX_CONDITION = 1e7
-# RowsAt at a field of at most these levels: the null space of a smooth operator is smooth.
+# Linearized at a field of at most these levels: the null space of a smooth operator is smooth.
 SMOOTH_LEVEL = 2
 # Newton steps for b at given parameters, halvings of each, and the relative size at which they end.
 MAX_FORWARD_STEPS = 25

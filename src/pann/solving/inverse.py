@@ -5,7 +5,7 @@ data alone (`pann.pde.reduced_fit`), from several first guesses while bases are 
 data stand in for a missing condition, b and the parameters are fitted together, the data weighed
 against the equation (`pann.pde.data_fit`). The basis grows, along the axes where its coefficients
 fall slowest, until the equation is resolved and the parameters move by little against their
-standard deviations. What cannot be had is said: `_verdict`.
+standard deviations. Where that cannot be had, the report says why: `_trouble`.
 """
 
 import dataclasses
@@ -23,10 +23,11 @@ from pann.pde.blocks import Block
 from pann.pde.conditions import Data
 from pann.pde.data_fit import (
     DataFit,
+    SmoothFit,
+    fit_parameters,
     fit_with_data,
     levels,
     smooth_fit,
-    start_from_data,
 )
 from pann.pde.newton import Unknowns, newton, start
 from pann.pde.problem import Problem
@@ -72,7 +73,7 @@ class Found(NamedTuple):
     """The polynomial half and the parameters; the same in few terms, which a network goes beside.
 
     The weight of the data comes as a part of the setup; `before` is the solution in the basis
-    before the last.
+    before the last, None where the parameters are not to be trusted.
     """
 
     solution: Solution
@@ -122,13 +123,13 @@ def solve_inverse(
     assert solution is not None
     assert small is not None
     assert fit is not None
-    stop = _verdict(setup.problem, fit, solution, has_settled or number == 1)
+    trouble = _trouble(setup.problem, fit, solution, has_settled or number == 1)
     rel_l2, field_errors = relative_errors(setup.problem, solution.model, setup.ansatz)
     report = dataclasses.replace(
         solution.report,
         rel_l2=rel_l2,
         field_errors=field_errors,
-        stop=stop,
+        stop=trouble or "converged: a larger basis moves the parameters by less than noise does",
         seconds=time.perf_counter() - begin,
         history=solution.report.history | history,
     )
@@ -137,7 +138,7 @@ def solve_inverse(
         dataclasses.replace(small, report=report, parameters=solution.parameters),
         # A network's steps are damped: were the data to count less, they would be left for last.
         dataclasses.replace(setup, data_weight=max(fit.weight, 1.0)),
-        coarser,
+        None if trouble else coarser,
     )
 
 
@@ -182,7 +183,7 @@ def _on_basis(
         num_points=sum(len(block.weights) for block in blocks),
         residual=indicator(setup.fresh(basis), blocks[1:], fit.unknowns, model, setup.ansatz),
         rel_l2=None,
-        stop="",
+        stop="the basis is not the last",
         seconds=0.0,
         history={"sum of squares": fit.sums},
         parameter_deviations=fit.deviations,
@@ -203,14 +204,14 @@ def _fit(
     guess = {name: float(value) for name, value in unknowns.parameters.items()}
     is_first = before is None or not np.any(before.model.parameters.b)
     is_small = is_first or unknowns.b.size <= FEW
-    by_equation = start_from_data(blocks, basis, unknowns) if is_small else unknowns
-    score = smooth_fit(blocks, basis, unknowns).score if is_small else np.inf
+    smooth = smooth_fit(blocks, basis, unknowns) if is_small else SmoothFit(unknowns)
+    by_equation = fit_parameters(blocks, smooth)
+    score = smooth.score
     if fit_before is not None:
         score = min(score, fit_before.smooth_score)
     fit = None
     if is_reduced:
-        begun = Unknowns(by_equation.b, unknowns.parameters)
-        begun = begun if before is None or is_first else carried(before, basis, begun)
+        begun = smooth.unknowns if before is None or is_first else carried(before, basis, unknowns)
         fitted = {name: float(value) for name, value in by_equation.parameters.items()}
         guesses = [guess, fitted, *other_guesses(guess)] if is_small else []
         fit = fit_reduced(blocks, begun, guesses)
@@ -270,8 +271,8 @@ def _has_settled(before: DataFit, now: DataFit, solution: Solution) -> bool:
     return solution.residual <= RESOLVED_IN_NOISE and now.score >= FALLING * before.score
 
 
-def _verdict(problem: Problem, fit: DataFit, solution: Solution, has_settled: bool) -> str:
-    """One sentence: whether the parameters are to be trusted, and if not, why and what to do."""
+def _trouble(problem: Problem, fit: DataFit, solution: Solution, has_settled: bool) -> str | None:
+    """Why the parameters are not to be trusted, and what to do; None if they are."""
     free = [name for name in problem.parameters if _is_free(problem, fit, name)]
     if free:
         return (
@@ -293,7 +294,7 @@ def _verdict(problem: Problem, fit: DataFit, solution: Solution, has_settled: bo
             f"without the equation {fit.smooth_score:.1e}; look for errors in equation, conditions "
             "and data, or give other first guesses"
         )
-    return "converged: a larger basis moves the parameters by less than noise does"
+    return None
 
 
 def _is_free(problem: Problem, fit: DataFit, name: str) -> bool:

@@ -119,6 +119,9 @@ def solve_second_order(
         if stopped := both[-1].report.stopped:
             solution = stopped_by(solution, stopped, "more steps of the network")
     report = dataclasses.replace(solution.report, trials=figures)
+    if is_inverse(setup.problem) and solution.model.num_units > 0:
+        stop = f"parameters fitted with the network, deviations unknown; {report.stop}"
+        report = dataclasses.replace(report, stop=stop)
     return dataclasses.replace(solution, report=report)
 
 
