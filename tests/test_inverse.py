@@ -319,7 +319,7 @@ def test_the_sign_of_a_first_guess_stays_where_it_does_not_matter() -> None:
 def test_a_degree_that_does_not_resolve_the_solution_is_said_to_be_too_low() -> None:
     solution = pann.solve(unknown_source(0), degree=8, width=0)
     assert solution.report.stop.startswith("not resolved: the relative residual is ")
-    assert "raise it" in str(solution)
+    assert "raise the degree, or leave it out" in str(solution)
 
 
 def parabola(residual: Any, **guesses: float) -> Problem:

@@ -123,7 +123,8 @@ def solve_inverse(
     assert solution is not None
     assert small is not None
     assert fit is not None
-    trouble = _trouble(setup.problem, fit, solution, has_settled or number == 1)
+    is_one = len(ladder) == 1
+    trouble = _trouble(setup.problem, fit, solution, has_settled=has_settled, is_one=is_one)
     rel_l2, field_errors = relative_errors(setup.problem, solution.model, setup.ansatz)
     report = dataclasses.replace(
         solution.report,
@@ -271,8 +272,13 @@ def _has_settled(before: DataFit, now: DataFit, solution: Solution) -> bool:
     return solution.residual <= RESOLVED_IN_NOISE and now.score >= FALLING * before.score
 
 
-def _trouble(problem: Problem, fit: DataFit, solution: Solution, has_settled: bool) -> str | None:
-    """Why the parameters are not to be trusted, and what to do; None if they are."""
+def _trouble(
+    problem: Problem, fit: DataFit, solution: Solution, *, has_settled: bool, is_one: bool
+) -> str | None:
+    """Why the parameters are not to be trusted, and what to do; None if they are.
+
+    `is_one` says that the basis is one that was asked for, and that no other was tried.
+    """
     free = [name for name in problem.parameters if _is_free(problem, fit, name)]
     if free:
         return (
@@ -282,11 +288,12 @@ def _trouble(problem: Problem, fit: DataFit, solution: Solution, has_settled: bo
     if not fit.is_converged:
         return "not converged: the parameters move at the last step; give other first guesses"
     if solution.residual > RESOLVED_IN_NOISE:
+        cure = "raise the degree, or leave it out" if is_one else "take a smaller domain"
         return (
             f"not resolved: the relative residual is {solution.residual:.1e}, and the parameters "
-            "may be wrong by more than their deviations; leave the degree out, or raise it"
+            f"may be wrong by more than their deviations; {cure}"
         )
-    if not has_settled:
+    if not (has_settled or is_one):
         return "not settled: the largest basis is reached, and the parameters still move"
     if fit.weight == 0 and fit.misfit > max(EXPLAINED * fit.smooth_score, EXACT * fit.size):
         return (
