@@ -31,6 +31,7 @@ NAMES = {
     "together": "Adam step on equations and fits, cases as one program against one by one",
     "windows": "evolution problems in windows of time, against the references",
     "tolerance": "a tolerance instead of sizes, every problem: estimates and true errors",
+    "trust": "random problems, ill-posed ones too: is what the solver says true?",
     "halves": "the PANN against its halves on all problems, and on thin layers",
     "classical": "Poisson, Allen-Cahn and KdV against dedicated spectral solvers",
     "kills": "processes killed at random moments and resumed: is the model the same?",
@@ -57,18 +58,26 @@ def main() -> None:
         metavar="ROW",
         help="run single rows by their names, and keep the others; may be given several times",
     )
+    parser.add_argument(
+        "--resume", action="store_true", help="run the rows that a killed run did not come to"
+    )
     arguments = parser.parse_args()
     for name in arguments.names or (NAMES if arguments.all else QUICK):
         if name not in NAMES:
             parser.error(f"there is no benchmark '{name}'; choose from {', '.join(NAMES)}")
         module = importlib.import_module(f"benchmarks.{name}")
-        if not arguments.only:
-            harness.run(name, NAMES[name], module.rows(), arguments.out)
-        elif not hasattr(module, "KEYS"):
+        if arguments.resume and not hasattr(module, "names"):
+            parser.error(f"'{name}' cannot go on from its rows; leave out --resume")
+        if arguments.only and not hasattr(module, "KEYS"):
             parser.error(f"'{name}' runs as a whole; leave out --only")
-        else:
-            rows = module.rows(arguments.only)
-            harness.run(name, NAMES[name], rows, arguments.out, module.KEYS)
+        only = arguments.only
+        if arguments.resume:
+            only = harness.missing(name, module.names(), arguments.out, module.KEYS)
+        rows = module.rows(only) if only else module.rows()
+        keys = module.KEYS if only else ()
+        collected = harness.run(name, NAMES[name], rows, arguments.out, keys)
+        if hasattr(module, "summary"):
+            harness.summarize(name, module.summary(collected), arguments.out)
 
 
 if __name__ == "__main__":

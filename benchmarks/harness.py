@@ -54,6 +54,24 @@ def run(
     return collected
 
 
+def missing(
+    name: str, names: Sequence[str], out: pathlib.Path, keys: Sequence[str]
+) -> Sequence[str]:
+    """Which of a benchmark's rows are not in its CSV."""
+    there = {" ".join(str(row[key]) for key in keys) for row in _read(out / f"{name}.csv")}
+    left = [each for each in names if each not in there]
+    if not left:
+        raise SystemExit(f"'{name}' has all its rows; leave out --resume to run them anew")
+    return left
+
+
+def summarize(name: str, rows: Iterable[Row], out: pathlib.Path) -> None:
+    """Print a table made of a benchmark's rows, and write it to `out/name.summary.csv`."""
+    rows = list(rows)
+    _write(out / f"{name}.summary.csv", rows)
+    Console().print(_table(rows))
+
+
 def _read(path: pathlib.Path) -> list[Row]:
     if not path.exists():
         return []

@@ -7,8 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import pann
+from benchmarks import harness, trust
 from benchmarks.random_problems import ROUND, random_problem
 from benchmarks.random_problems.case import Case, values
+from benchmarks.trust import Outcome
 from pann import Data, Dirichlet, Initial, Interface, Neumann, Robin
 from pann.pde import Break, Periodic
 from pann.pde.conditions import values_at
@@ -156,3 +159,96 @@ def test_the_same_seed_gives_the_same_problem():
             values(one.exact, points, one.problem.domain.names),
             values(two.exact, points, two.problem.domain.names),
         )
+
+
+# ---- The judge ----
+
+SOLVABLE = next(case for case in CASES if case.expected == "solvable")
+UNDETERMINED = next(case for case in CASES if case.expected == "undetermined")
+INCONSISTENT = next(case for case in CASES if case.expected == "inconsistent")
+
+
+@pytest.mark.parametrize(
+    "case, outcome, tolerance, expected",
+    [
+        (SOLVABLE, Outcome("met", 1.0, error=1e-7, estimate=1e-6), 1e-6, "right"),
+        (SOLVABLE, Outcome("met", 1.0, error=2e-6, estimate=1e-6), 1e-6, "certified wrong"),
+        (SOLVABLE, Outcome("met", 1.0, error=math.nan, estimate=1e-6), 1e-6, "certified wrong"),
+        (SOLVABLE, Outcome("not met", 1.0, error=1e-2, estimate=1e-2), 1e-6, "honest"),
+        (SOLVABLE, Outcome("not met", 1.0, error=1e-2, estimate=4e-3), 1e-6, "estimate too small"),
+        (SOLVABLE, Outcome("not met", 1.0, error=1e-7, estimate=1e-2), 1e-6, "right"),
+        (SOLVABLE, Outcome("resolved", 1.0, error=2e-3), None, "certified wrong"),
+        (SOLVABLE, Outcome("not resolved", 1.0, error=2e-3), None, "honest"),
+        (SOLVABLE, Outcome("ValueError", 1.0), 1e-6, "refused though solvable"),
+        (SOLVABLE, Outcome("not met", 41.0, error=1e-2, estimate=1.0), 1e-6, "hang"),
+        (SOLVABLE, Outcome("crash", 1.0), 1e-6, "raw exception"),
+        (UNDETERMINED, Outcome("ValueError", 1.0), 1e-6, "refused"),
+        (UNDETERMINED, Outcome("ValueError (raw)", 1.0), 1e-6, "raw exception"),
+        (UNDETERMINED, Outcome("not met", 1.0, message="A constant is free."), 1e-6, "described"),
+        (UNDETERMINED, Outcome("not met", 1.0), 1e-6, "silent"),
+        (INCONSISTENT, Outcome("not met", 1.0), 1e-6, "described"),
+        (INCONSISTENT, Outcome("met", 1.0), 1e-6, "silent"),
+    ],
+)
+def test_a_verdict_is_what_an_outcome_deserves(case, outcome, tolerance, expected):
+    assert trust.verdict(case, outcome, tolerance, seconds=20.0) == expected
+
+
+def test_an_exception_of_a_library_below_is_no_refusal(monkeypatch):
+    monkeypatch.setattr(pann, "solve", lambda *_, **__: np.linalg.inv(np.zeros((2, 2))))
+    assert trust.attempt(SOLVABLE, 1e-6, 1.0).said == "LinAlgError (raw)"
+    monkeypatch.setattr(pann, "solve", lambda *_, **__: np.zeros(2) + np.zeros(3))
+    assert trust.attempt(SOLVABLE, 1e-6, 1.0).said == "ValueError (raw)"
+    monkeypatch.setattr(pann, "solve", lambda *_, **__: pann.Box(x=(1, 0)))
+    assert trust.attempt(SOLVABLE, 1e-6, 1.0).said == "ValueError"
+
+
+def test_a_summary_counts_both_calls_of_each_case():
+    row = {"axes": "x", "equation": "heat", "solution": "peak", "expected": "solvable"}
+    rows = [
+        row | {"verdict": "right", "plain verdict": "honest"},
+        row | {"verdict": "hang", "plain verdict": "hang", "equation": "wave"},
+    ]
+
+    kinds = {each["kind"]: each for each in trust.summary(rows)}
+
+    assert (kinds["all"]["cases"], kinds["all"]["right"], kinds["all"]["hang"]) == (2, 1, 2)
+    assert (kinds["equation: heat"]["honest"], kinds["equation: wave"]["honest"]) == (1, 0)
+
+
+def test_a_killed_run_goes_on_with_the_rows_that_are_missing(tmp_path):
+    harness.run("trust", "title", iter([{"seed": 3}, {"seed": 0}]), tmp_path)
+
+    left = harness.missing("trust", ["0", "1", "2", "3"], tmp_path, trust.KEYS)
+
+    assert left == ["1", "2"]
+    with pytest.raises(SystemExit, match="leave out --resume"):
+        harness.missing("trust", ["0", "3"], tmp_path, trust.KEYS)
+
+
+@pytest.mark.slow
+def test_a_process_that_hangs_is_killed_and_replaced(monkeypatch):
+    worker, seed = (
+        trust.Worker(),
+        next(s for s in SEEDS if random_problem(s).expected == "solvable"),
+    )
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(trust, "longest", lambda seconds: -4.9)
+            assert worker.attempt(seed, True, 20.0).said == "hang"
+        assert worker.attempt(seed, True, 20.0).said == "met"
+    finally:
+        worker.stop()
+
+
+# ---- Small problems ----
+
+# Of every equation in one dimension, and some in two, chosen for their speed alone.
+SEEDS = (5, 8, 11, 12, 26, 28, 30, 34, 35, 38, 41, 42)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_random_problem_is_solved_or_refused_but_not_wrongly_certified(seed):
+    case = random_problem(seed)
+    outcome = trust.attempt(case, case.tolerance, seconds=20.0)
+    assert trust.verdict(case, outcome, case.tolerance, math.inf) in trust.SUCCESSES, outcome

@@ -13,9 +13,16 @@ from pann.pde import Condition, Periodic
 
 
 def random_conditions(
-    rng: np.random.Generator, domain: Box, equation: Equation, exact: Function
+    rng: np.random.Generator,
+    domain: Box,
+    equation: Equation,
+    exact: Function,
+    hard_share: float,
 ) -> tuple[Box, list[Condition]]:
-    """What the equation asks for, and the box: a periodic axis may become a condition."""
+    """What the equation asks for, and the box: a periodic axis may become a condition.
+
+    `hard_share` is that of conditions that hold exactly, by polynomials: only smooth ones can.
+    """
     joined = [axis for axis in domain.periodic if rng.uniform() < 0.25]
     box = _with_ends(domain, joined)
     conditions: list[Condition] = []
@@ -23,7 +30,7 @@ def random_conditions(
         value = value_of(exact, number)
         conditions += [Periodic(axis, equation.order - 1, field) for axis in joined]
         if equation.time_order:
-            is_hard = rng.uniform() < 0.15
+            is_hard = bool(rng.uniform() < hard_share)
             conditions.append(Initial(value, field=field, hard=is_hard))
         if equation.time_order == 2:
             slope = derivative(box, exact, "t", 1, equation.fields, field)
@@ -35,7 +42,7 @@ def random_conditions(
             for side in ("lower", "upper")
         ]
         if sides and (equation.ends != "first" or number == 0):
-            conditions += _at_the_ends(rng, box, equation, exact, field, sides)
+            conditions += _at_the_ends(rng, box, equation, exact, field, sides, hard_share)
     if not equation.time_order and rng.uniform() < 0.1:
         points = box.from_reference(rng.uniform(-1, 1, (20, box.dimension)))
         conditions.append(Data(points, value_of(exact, 0), field=equation.fields[0]))
@@ -57,6 +64,7 @@ def _at_the_ends(
     exact: Function,
     field: str,
     sides: list[tuple[str, str]],
+    hard_share: float,
 ) -> list[Condition]:
     """Conditions of one field at the ends of the axes that are not periodic."""
     value = value_of(exact, equation.fields.index(field))
@@ -74,7 +82,7 @@ def _at_the_ends(
     fixed = [side for side, kind in zip(sides, kinds, strict=True) if kind == "Dirichlet"]
     if fixed:
         faces = sum((domain.face(*side) for side in fixed[1:]), domain.face(*fixed[0]))
-        conditions.append(Dirichlet(faces, value, field, hard=bool(rng.uniform() < 0.15)))
+        conditions.append(Dirichlet(faces, value, field, hard=bool(rng.uniform() < hard_share)))
     for side, kind in zip(sides, kinds, strict=True):
         slope = outward_slope(domain, exact, side, equation.fields, field)
         face = domain.face(*side)

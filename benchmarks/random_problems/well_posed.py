@@ -21,6 +21,7 @@ from pann import Box, Dirichlet, Interface
 from pann.pde import Break
 
 TOLERANCES = (1e-3, 1e-4, 1e-6, 1e-8)
+HARD_SHARE = 0.3
 
 
 def well_posed(
@@ -33,7 +34,8 @@ def well_posed(
     if rng.uniform() < 0.5:
         shapes = [with_background(rng, domain, each) for each in shapes]
     exact = together(shapes)
-    box, conditions = random_conditions(rng, domain, equation, exact)
+    hard_share = HARD_SHARE if shape.name in ("smooth", "exponential") else 0.0
+    box, conditions = random_conditions(rng, domain, equation, exact, hard_share)
     problem = manufactured(box, equation.operator, exact, conditions, equation.fields)
     return Case(
         seed,
