@@ -45,8 +45,10 @@ RESOLVED_ERROR = 1e-3
 # A process that has compiled many programs grows large.
 CASES_PER_PROCESS = 10
 
-# Marks an exception that is no refusal by pann.
-RAW = " (raw)"
+# Marks of an exception that is no refusal by pann, and of a solution of part of the time.
+RAW, EARLY = " (raw)", ", ends early"
+# In the words of a solver that takes a problem for one with many solutions.
+UNDETERMINED = "do not determine"
 SUCCESSES = ("right", "honest", "refused", "described")
 FAILURES = (
     "certified wrong",
@@ -71,7 +73,7 @@ class Outcome:
 
     @property
     def is_certified(self) -> bool:
-        return self.said in ("met", "resolved")
+        return self.said.startswith(("met", "resolved"))
 
 
 def longest(seconds: float) -> float:
@@ -100,6 +102,8 @@ def attempt(case: Case, tolerance: float | None, seconds: float) -> Outcome:
         ]
     else:
         said = "met" if report.met else "not met"
+    if solution.model.domain != case.problem.domain:
+        said += EARLY
     estimate = report.error_estimate
     return Outcome(
         said,
@@ -118,10 +122,8 @@ def _is_own(error: Exception) -> bool:
 
 
 def error_of(case: Case, solution: pann.Solution) -> float:
-    """The relative l2 error at random points, infinite where the solution ends early."""
-    domain = case.problem.domain
-    if solution.model.domain != domain:
-        return math.inf
+    """The relative l2 error at random points of the domain, or of what it reaches of it."""
+    domain = solution.model.domain
     rng = np.random.default_rng(case.seed + 1_000_000)
     points = domain.from_reference(rng.uniform(-1, 1, (NUM_POINTS, domain.dimension)))
     found = solution(**{name: points[:, i] for i, name in enumerate(domain.names)})
@@ -143,11 +145,14 @@ def verdict(case: Case, outcome: Outcome, tolerance: float | None, seconds: floa
     if case.expected == "inconsistent":
         return "silent" if outcome.is_certified and not outcome.message else "described"
     limit = RESOLVED_ERROR if tolerance is None else tolerance
-    if outcome.is_certified and not outcome.error <= limit:
+    if case.expected == "solvable" and UNDETERMINED in outcome.message:
+        return "refused though solvable"
+    is_whole = not outcome.said.endswith(EARLY)
+    if outcome.is_certified and not (is_whole and outcome.error <= limit):
         return "certified wrong"
     if outcome.estimate < 0.5 * outcome.error:
         return "estimate too small"
-    return "right" if outcome.error <= limit else "honest"
+    return "right" if is_whole and outcome.error <= limit else "honest"
 
 
 # ---- In processes that can be killed ----

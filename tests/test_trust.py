@@ -163,6 +163,7 @@ def test_the_same_seed_gives_the_same_problem():
 
 # ---- The judge ----
 
+NOTE = "The equation and its conditions do not determine a constant."
 SOLVABLE = next(case for case in CASES if case.expected == "solvable")
 UNDETERMINED = next(case for case in CASES if case.expected == "undetermined")
 INCONSISTENT = next(case for case in CASES if case.expected == "inconsistent")
@@ -181,10 +182,13 @@ INCONSISTENT = next(case for case in CASES if case.expected == "inconsistent")
         (SOLVABLE, Outcome("not resolved", 1.0, error=2e-3), None, "honest"),
         (SOLVABLE, Outcome("ValueError", 1.0), 1e-6, "refused though solvable"),
         (SOLVABLE, Outcome("not met", 41.0, error=1e-2, estimate=1.0), 1e-6, "hang"),
+        (SOLVABLE, Outcome("met, ends early", 1.0, error=0.0), 1e-6, "certified wrong"),
+        (SOLVABLE, Outcome("not met, ends early", 1.0, error=0.0), 1e-6, "honest"),
+        (SOLVABLE, Outcome("met", 1.0, message=NOTE), 1e-6, "refused though solvable"),
         (SOLVABLE, Outcome("crash", 1.0), 1e-6, "raw exception"),
         (UNDETERMINED, Outcome("ValueError", 1.0), 1e-6, "refused"),
         (UNDETERMINED, Outcome("ValueError (raw)", 1.0), 1e-6, "raw exception"),
-        (UNDETERMINED, Outcome("not met", 1.0, message="A constant is free."), 1e-6, "described"),
+        (UNDETERMINED, Outcome("not met", 1.0, message=NOTE), 1e-6, "described"),
         (UNDETERMINED, Outcome("not met", 1.0), 1e-6, "silent"),
         (INCONSISTENT, Outcome("not met", 1.0), 1e-6, "described"),
         (INCONSISTENT, Outcome("met", 1.0), 1e-6, "silent"),

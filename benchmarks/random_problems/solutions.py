@@ -16,7 +16,7 @@ Profile = Callable[[Any], Any]
 
 SHAPES = ("smooth", "exponential", "oscillating", "runge", "front", "layer", "peak", "kink")
 # By the dimension: the narrowest width relative to the box, and the highest angular frequency.
-NARROWEST = {1: 2e-3, 2: 0.02, 3: 0.15}
+NARROWEST = {1: 5e-4, 2: 0.02, 3: 0.15}
 HIGHEST = {1: 80.0, 2: 20.0, 3: 8.0}
 # Derivatives of higher order lose digits where they are large.
 NARROWEST_OF_HIGH_ORDER, HIGHEST_OF_HIGH_ORDER = 0.08, 15.0
