@@ -232,10 +232,7 @@ def test_a_killed_run_goes_on_with_the_rows_that_are_missing(tmp_path):
 
 @pytest.mark.slow
 def test_a_process_that_hangs_is_killed_and_replaced(monkeypatch):
-    worker, seed = (
-        trust.Worker(),
-        next(s for s in SEEDS if random_problem(s).expected == "solvable"),
-    )
+    worker, seed = trust.Worker(), 41
     try:
         with monkeypatch.context() as patch:
             patch.setattr(trust, "longest", lambda seconds: -4.9)
@@ -247,12 +244,37 @@ def test_a_process_that_hangs_is_killed_and_replaced(monkeypatch):
 
 # ---- Small problems ----
 
-# Of every equation in one dimension, and some in two, chosen for their speed alone.
-SEEDS = (5, 8, 11, 12, 26, 28, 30, 34, 35, 38, 41, 42)
+# Chosen for their speed alone: to a tolerance, and without options.
+TO_TOLERANCE = (2, 8, 11, 12, 23, 26, 30, 38, 41, 42, 68, 71, 72, 98, 101, 131, 158, 161, 222, 311)
+PLAIN = (20, 21, 22, 28, 34, 53, 55, 58, 83, 128)
+# What the solver does not do yet.
+KNOWN = {
+    2: "a periodic problem without conditions is refused, though its reaction makes it unique",
+    26: "one equation for two fields ends in an exception of JAX",
+    28: "nothing is said of a missing condition",
+    55: "nothing is said of a free constant",
+    58: "nothing is said of a missing condition",
+}
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_random_problem_is_solved_or_refused_but_not_wrongly_certified(seed):
-    case = random_problem(seed)
-    outcome = trust.attempt(case, case.tolerance, seconds=20.0)
-    assert trust.verdict(case, outcome, case.tolerance, math.inf) in trust.SUCCESSES, outcome
+def small(seeds):
+    return [
+        pytest.param(
+            random_problem(seed),
+            id=name_of(random_problem(seed)),
+            marks=[pytest.mark.xfail(reason=KNOWN[seed])] if seed in KNOWN else [],
+        )
+        for seed in seeds
+    ]
+
+
+@pytest.mark.parametrize("case", small(TO_TOLERANCE))
+def test_what_is_said_to_be_met_is_met(case):
+    outcome = trust.attempt(case, case.tolerance, seconds=30.0)
+    assert trust.verdict(case, outcome, case.tolerance, seconds=30.0) in trust.SUCCESSES
+
+
+@pytest.mark.parametrize("case", small(PLAIN))
+def test_what_is_said_to_be_resolved_is_resolved(case):
+    outcome = trust.attempt(case, None, seconds=30.0)
+    assert trust.verdict(case, outcome, None, seconds=30.0) in trust.SUCCESSES
