@@ -190,7 +190,7 @@ def test_conditions_on_something_else_than_faces_are_refused(faces):
     condition = Dirichlet(LINE.boundary, 0.0)
     # Past the check of types that tests have, and users do not.
     object.__setattr__(condition, "faces", faces)
-    with pytest.raises(TypeError, match="needs faces of the domain, got .*; write domain.boundary"):
+    with pytest.raises(TypeError, match=r"needs faces of the domain, got .*; write domain\.bound"):
         solved(lambda u: u.xx, [condition])
 
 

@@ -28,17 +28,18 @@ KIND = "solution"
 class Report:
     """How a solution came about and how good it is, by which measure.
 
-    `residual` is the root mean square residual at points that were not used, relative to the size
-    of the equation's terms there, or that of a condition if it is larger; `rel_l2` the relative l2
-    error where the solution is known, `field_errors` that of every field. `trials` has the figures
-    of every trial, with the residuals by which one was chosen, `parameter_deviations` the standard deviations of parameters found from noisy
-    data. With a tolerance, `error_estimate` is at least twice the difference between two
-    resolutions, relative in l2, and `met` says whether it and the residual are below it. Without
-    one, the estimate is the residual over the `stability` of the equation with its conditions,
-    where that was found: the least change of the rows by a function of mean square 1. `resolved`
-    says whether residual and estimate are small enough to rely on the solution, at points that
-    were used for nothing else, and `notes` what else there is to know. `stopped` is what ended the
-    work before its time: a time limit, or Ctrl-C.
+    `residual` is the root mean square residual at points that were used for nothing else, relative
+    to the size of the equation's terms there, or that of a condition if it is larger; `rel_l2` the
+    relative l2 error where the solution is known, `field_errors` that of every field. `trials` has
+    the figures of every trial, with the residuals by which one was chosen, `parameter_deviations`
+    the standard deviations of parameters found from noisy data.
+
+    `resolved` says whether residual and error estimate are small enough to rely on the solution.
+    `error_estimate` is relative in l2. With a tolerance it comes from the difference between two
+    resolutions, and `met` says whether it and the residual are below it. Without one it is the
+    residual over the `stability` of the equation with its conditions, where that was found: the
+    least change of their rows by a function of mean square 1. `notes` are what else there is to
+    know, and `stopped` is what ended the work before its time: a time limit, or Ctrl-C.
     """
 
     how: str

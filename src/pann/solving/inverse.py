@@ -33,6 +33,7 @@ from pann.pde.newton import Unknowns, newton, start
 from pann.pde.problem import Problem
 from pann.pde.reduced_fit import fit_reduced, is_determined, other_guesses
 from pann.points import Points, tensor_grid
+from pann.runtime_limits import Stopped
 from pann.solution import Report, Solution, progress_of
 from pann.solving.polynomial import carried, polynomial_model
 from pann.solving.quality import indicator, relative_errors
@@ -103,7 +104,7 @@ def solve_inverse(
     solution, small = start_from, None
     fit: DataFit | None = None
     coarser: Solution | None = None
-    number, has_settled = 0, False
+    number, has_settled, stopped = 0, False, None
     history: dict[str, list[float]] = {"cross-validated error": [], "misfit of the data": []}
     while basis is not None:
         before, coarser = fit, solution if number else None
@@ -114,7 +115,11 @@ def solve_inverse(
         history["cross-validated error"] += [fit.score] if math.isfinite(fit.score) else []
         history["misfit of the data"].append(fit.misfit)
         number += 1
-        setup.report(progress_of(solution, f"{basis.num_terms} terms", number, number))
+        try:
+            setup.report(progress_of(solution, f"{basis.num_terms} terms", number, number))
+        except Stopped as end:
+            stopped = str(end)
+            break
         has_settled = number >= at_least and solution.residual <= RESOLVED
         has_settled = has_settled or (before is not None and _has_settled(before, fit, solution))
         if has_settled:
@@ -125,12 +130,17 @@ def solve_inverse(
     assert fit is not None
     is_one = len(ladder) == 1
     trouble = _trouble(setup.problem, fit, solution, has_settled=has_settled, is_one=is_one)
+    if stopped:
+        trouble = f"stopped by {stopped}; next would have been a larger basis"
     rel_l2, field_errors = relative_errors(setup.problem, solution.model, setup.ansatz)
     report = dataclasses.replace(
         solution.report,
         rel_l2=rel_l2,
         field_errors=field_errors,
         stop=trouble or "converged: a larger basis moves the parameters by less than noise does",
+        stopped=stopped,
+        # Of parameters that are not to be trusted nothing is known.
+        error_estimate=math.inf if trouble else None,
         seconds=time.perf_counter() - begin,
         history=solution.report.history | history,
     )
