@@ -208,6 +208,14 @@ def test_what_is_not_determined_is_refused_with_what_is_missing(problem, message
     assert "\n" not in str(caught.value)
 
 
+def test_an_equation_on_a_ring_needs_no_conditions():
+    ring = Box(x=(0.0, 2 * np.pi), periodic="x")
+    solution = solved(Problem(ring, lambda u, x: -u.xx + u - jnp.sin(x)))
+    np.testing.assert_allclose(solution(1.0), np.sin(1.0) / 2, rtol=1e-10)
+    (note,) = solved(Problem(ring, lambda u, x: u.xx - jnp.sin(x))).report.notes
+    assert "u is determined up to a constant" in note
+
+
 def test_a_trivial_solution_does_not_hide_what_is_open():
     """u = 0 solves it at any degree; the functions that are free show at a higher one."""
     problem = Problem(

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
+import numpy as np
+
 
 class Stopped(Exception):
     """Raised by a report: the run is to end with what it has. The message says why.
@@ -43,6 +45,14 @@ def limited(
     limits = _Limits(report, check_time_limit(time_limit), ctrl_c)
     with _ctrl_c(limits.interrupt) if ctrl_c else contextlib.nullcontext():
         yield limits
+
+
+def product_rate(size: int = 400) -> float:
+    """Floating-point operations per second of a product of matrices, measured: takes a moment."""
+    matrix = np.random.default_rng(0).normal(size=(size, size))
+    begin = time.perf_counter()
+    _ = matrix @ matrix
+    return 2 * size**3 / max(time.perf_counter() - begin, 1e-6)
 
 
 def check_time_limit(time_limit: float | int | None) -> float | None:

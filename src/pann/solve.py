@@ -259,6 +259,9 @@ def solve(
         jax.default_matmul_precision("highest"),
     ):
         setup = dataclasses.replace(plan.setup, report=watched)
+        if time_limit is not None:
+            end = time.monotonic() + time_limit
+            setup = dataclasses.replace(setup, time_limit=float(time_limit), deadline=end)
         work = functools.partial(_assess, work)
         if folder is None:
             return work(setup, begin=begin)

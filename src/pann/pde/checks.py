@@ -55,7 +55,8 @@ def _check(problem: Problem) -> None:
         _check_functions(problem, condition)
     for field in problem.fields:
         _check_hard(problem, field)
-    if not conditions:
+    # On a ring the equation may determine its solution by itself.
+    if not conditions and len(problem.domain.periodic) < problem.domain.dimension:
         raise ValueError(
             f"{problem.name} has no conditions: infinitely many solutions; add for instance "
             "conditions=[pann.Dirichlet(domain.boundary, 0.0)]"

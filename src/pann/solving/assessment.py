@@ -42,17 +42,22 @@ def assessed(solution: Solution, seed: int, condition_weight: float = CONDITION_
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         relative, absolute = _residuals(solution, seed, condition_weight)
     report = solution.report
-    bound = math.inf
-    if report.stability:
-        bound = absolute / report.stability
     estimate = report.error_estimate
     if report.stability is not None and estimate is None:
-        estimate = bound
+        estimate = of_the_true_size(absolute / max(report.stability, 1e-300))
     is_whole = solution.model.domain == problem.domain
     is_trusted = estimate is None or estimate <= TRUSTED
     resolved = bool(is_whole and relative <= RESOLVED and is_trusted)
     new = dataclasses.replace(report, residual=relative, error_estimate=estimate, resolved=resolved)
     return dataclasses.replace(solution, report=new)
+
+
+def of_the_true_size(error: float) -> float:
+    """A bound of the error relative to the solution found, relative to the true one.
+
+    With |e| <= b |u + e|, |u| is at least (1 - b) |u + e|: nothing is known of it from b = 1 on.
+    """
+    return error / (1 - error) if error < 1 else math.inf
 
 
 def _residuals(solution: Solution, seed: int, condition_weight: float) -> tuple[float, float]:

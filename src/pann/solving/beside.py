@@ -25,6 +25,7 @@ from pann.pde.chunked_block import ChunkedBlock
 from pann.pde.gradual import gradual, has_a_first_step
 from pann.pde.levenberg import LevenbergOutcome, levenberg_marquardt, residual_sizes
 from pann.pde.newton import Unknowns
+from pann.runtime_limits import product_rate
 from pann.solution import Solution
 from pann.solving.quality import indicator, relative_errors
 from pann.solving.setup import Setup, conditions_of
@@ -226,8 +227,4 @@ def network_seconds(
     columns = of_network + basis.num_terms * fields
     num_starts = len(architectures) * len(starts(basis))
     steps = 2 * (RACE_STEPS * num_starts + iterations)
-    matrix = np.random.default_rng(0).normal(size=(400, 400))
-    begin = time.perf_counter()
-    _ = matrix @ matrix
-    rate = 2 * 400**3 / max(time.perf_counter() - begin, 1e-6)
-    return steps * STEP_WORK * rows * columns**2 / rate
+    return steps * STEP_WORK * rows * columns**2 / product_rate()

@@ -14,8 +14,9 @@ from pann.pde.blocks import Placed
 from pann.pde.checks import has_integrals
 from pann.pde.conditions import Break
 from pann.pde.newton import newton, start
+from pann.pde.placing import points_per_axis_of
 from pann.pde.problem import Problem
-from pann.runtime_limits import Stopped
+from pann.runtime_limits import Stopped, product_rate
 from pann.solution import Report, Solution, progress_of, trial_figures
 from pann.solving.beside import NEAR, network_seconds, with_network
 from pann.solving.determinacy import (
@@ -40,6 +41,8 @@ RESOLVED = 1e-10
 LITTLE = 0.1
 # A network is tried where the relative residual at fresh points is above this.
 UNRESOLVED = 1e-6
+# Floating-point operations of a Newton step over rows x columns^2.
+SOLVE_WORK = 8.0
 # A solution that is found stands if the stability of the problem is no longer falling with the
 # degree: where it goes on to fall, equation and conditions do not determine the solution.
 SETTLED = 0.3
@@ -135,7 +138,7 @@ def climb(
     """The solution in the first basis that resolves it, or the last; and that in a small one."""
     solution: Solution | None = None
     for number, rung in enumerate(ladder):
-        before = solution
+        before, begun = solution, time.monotonic()
         solution = on_basis(setup, rung, precision, start_from, begin, is_rung=len(ladder) > 1)
         if before is None or rung.num_terms * len(setup.problem.fields) <= SMALL:
             small = solution
@@ -144,17 +147,37 @@ def climb(
         is_found = solution.residual <= RESOLVED and (
             len(ladder) == 1 or has_settled(before, solution)
         )
+        rest = [] if is_found else ladder[number + 1 : number + 2]
         try:
             what = f"degree {solution.report.degree}"
             setup.report(progress_of(solution, what, number + 1, len(ladder)))
+            for basis in rest:
+                check_time_for(setup, basis, solution, time.monotonic() - begun)
         except Stopped as stopped:
-            rest = [] if is_found else ladder[number + 1 : number + 2]
             following = [f"degree {int(np.max(basis.degrees))}" for basis in rest]
             return stopped_by(solution, stopped, *following), small
         if is_found:
             break
     assert solution is not None
     return solution, small
+
+
+def check_time_for(setup: Setup, basis: Basis, last: Solution, seconds: float) -> None:
+    """Stop where a larger basis would not be done in time, by the seconds that the last one took."""
+    if setup.deadline == math.inf:
+        return
+    steps = max(len(last.report.history["sum of squares"]) - 1, 1)
+    work = [_solve_work(setup.problem, each) for each in (last.model.basis, basis)]
+    more = steps * (work[1] - work[0]) / product_rate()
+    if time.monotonic() + seconds + more > setup.deadline:
+        raise Stopped(f"the time limit of {setup.time_limit:g} s")
+
+
+def _solve_work(problem: Problem, basis: Basis) -> float:
+    """Floating-point operations of a step: a factorization, and twice the Jacobian."""
+    columns = basis.num_terms * len(problem.fields)
+    points = points_per_axis_of(problem, basis) ** problem.domain.dimension
+    return SOLVE_WORK * max(points * problem.asked.num_residuals, columns) * columns**2
 
 
 def has_settled(before: Solution | None, now: Solution) -> bool:

@@ -54,6 +54,8 @@ class Setup:
     checkpoint: Checkpoint = NOWHERE
     data_weight: float | None = None  # if not as the conditions
     memory: int | None = None  # bytes; what is larger is made in chunks
+    time_limit: float | None = None  # seconds; it ends at `deadline` by time.monotonic()
+    deadline: float = math.inf
 
     def placed(self, basis: Basis, at_least: int = 0) -> list[Placed]:
         """Points that fit the basis, and at least so many inside unless the user chose them."""

@@ -29,9 +29,10 @@ from pann.pde.windows.resolution import are_used_up, finer_axes, first_axes
 from pann.points import uniform
 from pann.runtime_limits import Stopped
 from pann.solution import Solution, progress_of, trial_figures
-from pann.solving.assessment import TRUSTED, assessed
+from pann.solving.assessment import TRUSTED, assessed, of_the_true_size
 from pann.solving.inverse import SMALL, is_inverse, solve_inverse
 from pann.solving.second_order import (
+    check_time_for,
     has_settled,
     on_basis,
     solve_second_order,
@@ -146,7 +147,7 @@ def _checked_again(solution: Solution, setup: Setup) -> Solution:
     estimate = solution.report.error_estimate or 0.0
     is_met = bool(solution.report.met) and bound.residual <= tolerance
     if not is_met and bound.residual > tolerance:
-        estimate = max(estimate, min(math.inf if by_residual is None else by_residual, 1.0))
+        estimate = max(estimate, math.inf if by_residual is None else by_residual)
     report = dataclasses.replace(
         bound.report,
         error_estimate=estimate,
@@ -169,7 +170,8 @@ def _error(differences: Sequence[float], solution: Solution) -> float:
         return math.inf
     ratio = 0.0 if len(differences) == 1 else differences[-1] / max(differences[-2], 1e-300)
     ratio = min(ratio, SLOWEST)
-    return max(differences[-1] * max(SAFETY, ratio / (1 - ratio)), _misfit(solution), ROUND_OFF)
+    error = max(differences[-1] * max(SAFETY, ratio / (1 - ratio)), _misfit(solution), ROUND_OFF)
+    return of_the_true_size(error)
 
 
 def _difference(coarse: Solution, fine: Solution) -> float:
@@ -284,8 +286,13 @@ def _polynomials(
     The residual of the last one comes back.
     """
     start_from, residual = None, math.inf
+    last: tuple[Solution, float] | None = None
     for number, basis in enumerate(itertools.chain(ladder, _further(setup, ladder[-1]))):
-        solution = on_basis(setup, basis, "float64", start_from, begin)
+        if last is not None:
+            check_time_for(setup, basis, *last)
+        begun = time.monotonic()
+        solution = on_basis(setup, basis, "float64", start_from, begin, is_rung=True)
+        last = solution, time.monotonic() - begun
         # From a poor start Newton's method may end in another solution of the equation.
         start_from = solution if solution.residual < 1e-3 else None
         before, residual = residual, solution.residual
