@@ -1,12 +1,11 @@
 """Random problems by `pann.solve`, with a tolerance and without options: right, or honest?
 
-Each case of `benchmarks.random_problems` is solved twice in a process of its own kind, which is
-killed where it does not come back. The error is measured against a solution that the solver does
-not see. A verdict is a failure if the solver certifies a wrong solution (`report.met` with an error
-above the tolerance, `report.resolved` with one above 1e-3), estimates less than half the error,
-exceeds its time limit by more than half and ten seconds, raises anything but a ValueError or
-TypeError of its own, refuses a problem that has one solution, or says nothing of one that has none
-or many.
+Each case of `benchmarks.random_problems` is solved twice, in a process that is killed if it does
+not come back. The error is measured against a solution that the solver does not see. A verdict is a
+failure if the solver certifies a wrong solution (`report.met` with an error above the tolerance,
+`report.resolved` with one above 1e-3), estimates less than half the error, exceeds its time limit
+by more than half and ten seconds, raises anything but a ValueError or TypeError of its own, refuses
+a problem that has one solution, or says nothing of one that has none or many.
 
 TRUST_CASES, TRUST_SECONDS and TRUST_WORKERS in the environment change how many cases there are, the
 time limit of each, and how many run side by side. `--resume` goes on with a run that was killed.
@@ -70,6 +69,7 @@ class Outcome:
     estimate: float = math.nan
     residual: float = math.nan
     message: str = ""
+    cpu_seconds: float = math.nan
 
     @property
     def is_certified(self) -> bool:
@@ -83,19 +83,20 @@ def longest(seconds: float) -> float:
 
 def attempt(case: Case, tolerance: float | None, seconds: float) -> Outcome:
     """One call of `pann.solve`, with everything that it raises."""
-    limit = (
-        {"time_limit": seconds} if "time_limit" in inspect.signature(pann.solve).parameters else {}
-    )
+    # Without such an option only the process around it ends a call that takes too long.
+    has_limit = "time_limit" in inspect.signature(pann.solve).parameters
+    options = {"time_limit": seconds} if has_limit else {}
     # JAX would hide the frames by which its exceptions are known.
     jax.config.update("jax_traceback_filtering", "off")
-    begin = time.perf_counter()
+    begin, begin_cpu = time.perf_counter(), time.process_time()
     try:
-        solution = pann.solve(case.problem, tolerance=tolerance, **limit)
+        solution = pann.solve(case.problem, tolerance=tolerance, **options)
     except Exception as error:
         is_refusal = isinstance(error, ValueError | TypeError) and _is_own(error)
         said = type(error).__name__ + ("" if is_refusal else RAW)
         return Outcome(said, time.perf_counter() - begin, message=str(error))
-    taken, report = time.perf_counter() - begin, solution.report
+    taken, taken_cpu = time.perf_counter() - begin, time.process_time() - begin_cpu
+    report = solution.report
     if tolerance is None:
         said = {True: "resolved", False: "not resolved", None: "nothing"}[
             getattr(report, "resolved", None)
@@ -112,6 +113,7 @@ def attempt(case: Case, tolerance: float | None, seconds: float) -> Outcome:
         estimate=math.nan if estimate is None else estimate,
         residual=report.residual,
         message=" ".join(getattr(report, "notes", ())),
+        cpu_seconds=taken_cpu,
     )
 
 
@@ -263,11 +265,13 @@ def _row(worker: Worker, seed: int) -> Row:
         "error": to_tolerance.error,
         "estimate": to_tolerance.estimate,
         "seconds": to_tolerance.seconds,
+        "cpu_seconds": to_tolerance.cpu_seconds,
         "plain verdict": verdict(case, plain, None, SECONDS),
         "plain said": plain.said,
         "plain error": plain.error,
         "plain residual": plain.residual,
         "plain seconds": plain.seconds,
+        "plain cpu_seconds": plain.cpu_seconds,
         "message": " ".join((to_tolerance.message or plain.message).split())[:300],
     }
 
