@@ -14,7 +14,6 @@ time limit of each, and how many run side by side. `--resume` goes on with a run
 import collections
 import concurrent.futures
 import dataclasses
-import inspect
 import math
 import multiprocessing
 import multiprocessing.connection
@@ -83,14 +82,11 @@ def longest(seconds: float) -> float:
 
 def attempt(case: Case, tolerance: float | None, seconds: float) -> Outcome:
     """One call of `pann.solve`, with everything that it raises."""
-    # Without such an option only the process around it ends a call that takes too long.
-    has_limit = "time_limit" in inspect.signature(pann.solve).parameters
-    options = {"time_limit": seconds} if has_limit else {}
     # JAX would hide the frames by which its exceptions are known.
     jax.config.update("jax_traceback_filtering", "off")
     begin, begin_cpu = time.perf_counter(), time.process_time()
     try:
-        solution = pann.solve(case.problem, tolerance=tolerance, **options)
+        solution = pann.solve(case.problem, tolerance=tolerance, time_limit=seconds, progress=False)
     except Exception as error:
         is_refusal = isinstance(error, ValueError | TypeError) and _is_own(error)
         said = type(error).__name__ + ("" if is_refusal else RAW)
@@ -98,9 +94,7 @@ def attempt(case: Case, tolerance: float | None, seconds: float) -> Outcome:
     taken, taken_cpu = time.perf_counter() - begin, time.process_time() - begin_cpu
     report = solution.report
     if tolerance is None:
-        said = {True: "resolved", False: "not resolved", None: "nothing"}[
-            getattr(report, "resolved", None)
-        ]
+        said = "resolved" if report.resolved else "not resolved"
     else:
         said = "met" if report.met else "not met"
     if solution.model.domain != case.problem.domain:
@@ -112,7 +106,7 @@ def attempt(case: Case, tolerance: float | None, seconds: float) -> Outcome:
         error=error_of(case, solution),
         estimate=math.nan if estimate is None else estimate,
         residual=report.residual,
-        message=" ".join(getattr(report, "notes", ())),
+        message=" ".join(report.notes),
         cpu_seconds=taken_cpu,
     )
 

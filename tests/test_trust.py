@@ -247,25 +247,11 @@ def test_a_process_that_hangs_is_killed_and_replaced(monkeypatch):
 # Chosen for their speed alone: to a tolerance, and without options.
 TO_TOLERANCE = (2, 8, 11, 12, 23, 26, 30, 38, 41, 42, 68, 71, 72, 98, 101, 131, 158, 161, 222, 311)
 PLAIN = (20, 21, 22, 25, 58, 113, 115, 118, 203, 244)
-# What the solver does not do yet.
-KNOWN = {
-    2: "a periodic problem without conditions is refused, though its reaction makes it unique",
-    26: "one equation for two fields ends in an exception of JAX",
-    25: "nothing is said of a free constant",
-    58: "nothing is said of a missing condition",
-    115: "nothing is said of a missing condition",
-}
 
 
 def small(seeds):
-    return [
-        pytest.param(
-            random_problem(seed),
-            id=name_of(random_problem(seed)),
-            marks=[pytest.mark.xfail(reason=KNOWN[seed])] if seed in KNOWN else [],
-        )
-        for seed in seeds
-    ]
+    cases = map(random_problem, seeds)
+    return [pytest.param(case, id=name_of(case)) for case in cases]
 
 
 @pytest.mark.parametrize("case", small(TO_TOLERANCE))

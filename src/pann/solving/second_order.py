@@ -163,7 +163,7 @@ def climb(
 
 
 def check_time_for(setup: Setup, basis: Basis, last: Solution, seconds: float) -> None:
-    """Stop where a larger basis would not be done in time, by the seconds that the last one took."""
+    """Stop where a larger basis would not be done in time, by the seconds that the last took."""
     if setup.deadline == math.inf:
         return
     steps = max(len(last.report.history["sum of squares"]) - 1, 1)
