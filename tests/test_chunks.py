@@ -265,7 +265,7 @@ def test_solutions_are_those_without_chunks():
     chunked = pann.solve(poisson(), memory="1MB", **options, **training)
     for name, values in plain.report.history.items():
         np.testing.assert_allclose(chunked.report.history[name], values, rtol=1e-9)
-    options |= dict(width=0)
+    options = dict(degree=6, width=0, points=900, sampling="sobol")
     plain = pann.solve(poisson(), **options)
     chunked = pann.solve(poisson(), memory="1MB", **options)
     assert chunked.report.num_points == plain.report.num_points

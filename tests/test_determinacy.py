@@ -10,6 +10,7 @@ from pann.basis import make_basis
 from pann.domain import Box
 from pann.pde import Data, Dirichlet, Initial, Neumann, Problem, Robin
 from pann.pde.newton import least_squares, newton, start, weakest_direction
+from pann.solving import second_order
 from pann.solving.determinacy import constant_in_space, function_norms, is_linear
 from pann.solving.setup import Setup
 
@@ -88,18 +89,19 @@ def test_residual_over_stability_bounds_the_error():
         [Dirichlet(LINE.boundary, lambda x: jnp.sin(12 * x))],
         exact=lambda x: jnp.sin(12 * x),
     )
-    for degree in (6, 9, 12, 15):
+    assert solved(problem, degree=6).report.error_estimate == np.inf
+    for degree in (12, 15, 18):
         report = solved(problem, degree=degree).report
         assert report.rel_l2 <= report.error_estimate <= 1e3 * report.rel_l2
 
 
-def test_a_layer_that_no_basis_resolves_is_not_certified():
-    """-eps u'' + u' = 1 with eps = 1e-5: resolutions of this size agree, and are wrong by 1."""
-    eps = 1e-5
+def test_a_layer_that_no_basis_resolves_is_not_certified(monkeypatch):
+    """-eps u'' + u' = 1 with eps = 1e-7: resolutions of these sizes agree, and are wrong by 1."""
+    monkeypatch.setitem(second_order.LADDERS, 1, (20, 40, 80))
+    eps = 1e-7
     exact = lambda x: x - jnp.exp((x - 1) / eps)
-    problem = Problem(
-        LINE, lambda u: -eps * u.xx + u.x - 1.0, [Dirichlet(LINE.boundary, 0.0)], exact
-    )
+    zero = [Dirichlet(LINE.boundary, 0.0)]
+    problem = Problem(LINE, lambda u: -eps * u.xx + u.x - 1.0, zero, exact)
     for options in ({"degree": 60}, {"tolerance": 1e-4}):
         report = solved(problem, **options).report
         assert report.rel_l2 > 0.1
@@ -134,13 +136,12 @@ def test_fluxes_that_do_not_balance_leave_a_residual():
 
 
 def test_a_pressure_is_noted_and_has_mean_zero():
-    """Stokes flow with u = sin^2(pi x) sin(2 pi y), v its companion, p = cos(pi x) cos(pi y)."""
-    pi = np.pi
+    """Stokes flow of a stream function s, u = s_y and v = -s_x, with p = x^3 + y^3 - 1/2."""
 
     def exact(x, y):
-        u = jnp.sin(pi * x) ** 2 * jnp.sin(2 * pi * y)
-        v = -jnp.sin(2 * pi * x) * jnp.sin(pi * y) ** 2
-        return u, v, jnp.cos(pi * x) * jnp.cos(pi * y)
+        bump = lambda z: z**2 * (1 - z) ** 2
+        slope = lambda z: 2 * z * (1 - z) * (1 - 2 * z)
+        return bump(x) * slope(y), -slope(x) * bump(y), x**3 + y**3 - 0.5
 
     def operator(u, v, p):
         return -u.laplacian + p.x, -v.laplacian + p.y, u.x + v.y
@@ -148,8 +149,9 @@ def test_a_pressure_is_noted_and_has_mean_zero():
     posed = Problem.manufactured(SQUARE, operator, exact, fields=("u", "v", "p"))
     conditions = [each for each in posed.conditions if each.field != "p"]
     problem = Problem(SQUARE, posed.residual, conditions, exact, ("u", "v", "p"))
-    solution = solved(problem, degree=16)
-    assert solution.report.rel_l2 < 1e-6
+    solution = solved(problem, degree=8)
+    assert solution.report.rel_l2 < 1e-10
+    assert solution.report.resolved
     assert "p is determined up to a constant" in solution.report.notes[0]
 
 

@@ -328,7 +328,8 @@ def across():
 
 def test_darcy_flow_across_strips_is_solved_to_round_off_without_options(across):
     assert across.rel_l2 <= 1e-11
-    assert across.report.degree == 8
+    # The first degree resolves it, the second shows that the problem is as stable there.
+    assert across.report.degree == 14
     drops = 0.2 / np.array([16, 6, 1, 10, 2])
     pressures = 1 - np.cumsum([0, *drops]) / np.sum(drops)
     x = np.linspace(0, 1, 201)

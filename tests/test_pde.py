@@ -337,7 +337,7 @@ def test_a_solution_is_a_function_of_named_coordinates(solved):
     network, polynomial = solved.parts(x=x, y=y)
     np.testing.assert_array_equal(network, 0.0)
     np.testing.assert_array_equal(polynomial, solved(x=x, y=y))
-    with pytest.raises(ValueError, match="give every axis by name, x, y; given were x"):
+    with pytest.raises(ValueError, match="give every axis, x, y; given were x"):
         solved(x=1.0)
     with pytest.raises(ValueError, match="'z' is not an axis"):
         solved.derivative({"z": 1}, x=0.0, y=0.0)

@@ -151,7 +151,7 @@ def test_a_file_and_the_command_line_tell_it(tmp_path) -> None:
     assert loaded.report.error_estimate == told["error_estimate"] <= 1e-6
     assert loaded.report.met is True
     planned = CliRunner().invoke(app, [*arguments[:4], "--dry-run"])
-    assert "degree    8, 16, 32, 64, 128, until resolved" in planned.output
+    assert "degree    8, 16, 32, 64, 128, 256, 512, 1024, until resolved" in planned.output
     refused = CliRunner().invoke(app, [*arguments[:4], "--degree", "9", "--dry-run"])
     assert "tolerance=1e-06 chooses the sizes by itself; leave out degree" in refused.output
 

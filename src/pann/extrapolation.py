@@ -14,6 +14,8 @@ from jaxtyping import Float, Int
 from pann.domain import Box
 
 MAX_MARGIN = 0.05
+# Half of the width beyond the training points is worth a warning for any fit.
+FAR = 0.5
 _SHARES = np.geomspace(1e-7, MAX_MARGIN, 400)
 
 
@@ -25,7 +27,7 @@ def margins(degrees: Int[np.ndarray, " d"], relative_error: float) -> Float[np.n
 
 def tolerated(margin: Float[np.ndarray, " d"], relative_error: float) -> Float[np.ndarray, " d"]:
     """How far outside needs no warning: in the margin, or where clipping costs less than e."""
-    return np.maximum(margin, min(relative_error, MAX_MARGIN))
+    return np.maximum(margin, min(relative_error, FAR))
 
 
 def clipped(

@@ -108,6 +108,7 @@ SOLVE: Mapping[str, Check] = {
     "weighting": _weighting,
     "trials": _whole(1),
     "iterations": _whole(0),
+    "time_limit": _real(0.0),
     "windows": _whole(0, AUTO),
     "precision": _one_of(*PRECISIONS),
     "memory": _memory,

@@ -152,7 +152,11 @@ def solve(
     iterations = ITERATIONS if iterations is None else iterations
     if basis is not None and _any_given(degree, c, axes):
         raise ValueError("a basis has its own degree and axes; leave degree, c and axes out")
-    if width == 0 and (_any_given(depth, activation, embedding) or network != "mlp"):
+    if (
+        width == 0
+        and not by_gradient
+        and (_any_given(depth, activation, embedding) or network != "mlp")
+    ):
         raise ValueError(
             "width=0 is no network; leave depth, activation, network and embedding out"
         )

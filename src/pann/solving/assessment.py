@@ -29,6 +29,8 @@ SEED = 1_009
 POINTS_ON_FACES = 500
 # A solution counts as resolved below this relative residual, and below this estimate of its error.
 RESOLVED, TRUSTED = 1e-5, 1e-2
+# No estimate is below so many units in the last place.
+ROUNDING = 100.0
 
 
 def assessed(solution: Solution, seed: int, condition_weight: float = CONDITION_WEIGHT) -> Solution:
@@ -44,7 +46,9 @@ def assessed(solution: Solution, seed: int, condition_weight: float = CONDITION_
     report = solution.report
     estimate = report.error_estimate
     if report.stability is not None and estimate is None:
-        estimate = of_the_true_size(absolute / max(report.stability, 1e-300))
+        rounding = ROUNDING * float(np.finfo(solution.model.precision).eps)
+        bound = absolute / max(report.stability, 1e-300)
+        estimate = of_the_true_size(max(bound, rounding))
     is_whole = solution.model.domain == problem.domain
     is_trusted = estimate is None or estimate <= TRUSTED
     resolved = bool(is_whole and relative <= RESOLVED and is_trusted)
