@@ -30,7 +30,10 @@ POINTS_ON_FACES = 500
 # A solution counts as resolved below this relative residual, and below this estimate of its error.
 RESOLVED, TRUSTED = 1e-5, 1e-2
 # No estimate is below so many units in the last place.
-ROUNDING = 100.0
+ROUNDING = 5_000.0
+# Above this relative residual the basis does not resolve the solution, nor then what is less
+# stable than its own functions, nor is a nonlinear equation near its linearization: so much more.
+UNRESOLVED, SAFETY = 1e-3, 10.0
 
 
 def assessed(solution: Solution, seed: int, condition_weight: float = CONDITION_WEIGHT) -> Solution:
@@ -47,7 +50,8 @@ def assessed(solution: Solution, seed: int, condition_weight: float = CONDITION_
     estimate = report.error_estimate
     if report.stability is not None and estimate is None:
         rounding = ROUNDING * float(np.finfo(solution.model.precision).eps)
-        bound = absolute / max(report.stability, 1e-300)
+        safety = SAFETY if relative > UNRESOLVED else 1.0
+        bound = safety * absolute / max(report.stability, 1e-300)
         estimate = of_the_true_size(max(bound, rounding))
     is_whole = solution.model.domain == problem.domain
     is_trusted = estimate is None or estimate <= TRUSTED

@@ -41,6 +41,8 @@ RESOLVED = 1e-10
 LITTLE = 0.1
 # A network is tried where the relative residual at fresh points is above this.
 UNRESOLVED = 1e-6
+# Programs of a network are compiled in about so many seconds, in which nothing can be stopped.
+NETWORK_SECONDS = 10.0
 # Floating-point operations of a Newton step over rows x columns^2.
 SOLVE_WORK = 8.0
 # A solution that is found stands if the stability of the problem is no longer falling with the
@@ -208,6 +210,8 @@ def _announced(
     what = f"networks beside degree {small.report.degree}, about {seconds:.0f} s at most"
     try:
         setup.report(progress_of(solution, what, 0, iterations))
+        if time.monotonic() + NETWORK_SECONDS > setup.deadline:
+            raise Stopped(f"the time limit of {setup.time_limit:g} s")
     except Stopped as stopped:
         return stopped_by(solution, stopped, what)
     return solution
