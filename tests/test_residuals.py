@@ -1,6 +1,7 @@
 """Residuals as users write them: globals that change, NumPy, arguments by name, integrals."""
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -319,6 +320,52 @@ def test_networks_do_not_know_integrals():
         checked(Problem(LINE, lambda u: u.xx + u.integral("y"), ZERO))
     with pytest.raises(ValueError, match="Integral is over 'y', which is no axis; there are x"):
         checked(Problem(LINE, lambda u: u.xx, [Integral(1.0, axes="y")]))
+
+
+def test_an_eigenvalue_is_a_parameter_with_a_normalization():
+    """-u'' = k u with zero ends and the integral of sin pi x: k = pi^2."""
+    conditions = [*ZERO, Integral(2 / np.pi)]
+    problem = Problem(LINE, lambda u, k: u.xx + k * u, conditions, parameters={"k": 8.0})
+    solution = pann.solve(problem, degree=14, width=0, progress=False)
+    assert solution.report.resolved
+    assert solution.parameters["k"] == pytest.approx(np.pi**2, rel=1e-10)
+    np.testing.assert_allclose(solution(0.3), np.sin(0.3 * np.pi), rtol=1e-9)
+    free = Problem(LINE, lambda u, k: k * u.xx + 1.0, ZERO, parameters={"k": 1.0})
+    with pytest.raises(ValueError, match=r"do not determine k: other values .* add pann\.Data"):
+        pann.solve(free, degree=6, width=0, progress=False)
+
+
+# ---- Mistakes, in a sentence each ----
+
+
+@pytest.mark.parametrize(
+    "residual, message",
+    [
+        (lambda u, x: u.xx + math.sin(x), "use jnp.where, jnp.minimum, jnp.sin"),
+        (lambda u, x: u.xx + (1.0 if x > 0.5 else 0.0), "use jnp.where, jnp.minimum, jnp.sin"),
+        (lambda u, x: (x * u.x).x, r"write it out, \(k \* u.x\).x as k_x \* u.x"),
+        (lambda u, x: None, "the residual returns a NoneType; return the left-hand side"),
+        (lambda u, x: {"u": u.xx}, "the residual returns a dict; return the left-hand side"),
+        (lambda u, x: u.xx + 1j * u, "of type complex128, and must be real; write real and"),
+        (lambda u, x: u.xx > 0, "of type bool, and must be real"),
+        (lambda u, x: u.xx + np.ones((3, 3)) @ x, "the residual failed with TypeError"),
+        (lambda u, x: u.xx + missing, "the residual failed with NameError"),
+    ],
+)
+def test_mistakes_in_a_residual_are_one_sentence(residual, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        checked(Problem(LINE, residual, ZERO))
+    assert "\n" not in str(caught.value)
+
+
+def test_other_things_than_problems_functions_and_numbers_are_refused():
+    problem = Problem(LINE, lambda u: u.xx, ZERO)
+    object.__setattr__(problem, "residual", "u_xx")  # past the check of types that tests have
+    with pytest.raises(TypeError, match="must be a function, got 'u_xx'; write for instance"):
+        checked(problem)
+    wrong = Problem(LINE, lambda u: u.xx, ZERO, exact=lambda x: math.sin(x))
+    with pytest.raises(ValueError, match="exact could not be computed at 100000 points: TypeErr"):
+        pann.solve(wrong, degree=3, width=0, progress=False)
 
 
 # ---- Options that would have no effect ----

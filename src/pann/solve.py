@@ -24,6 +24,7 @@ from pann.network import (
     EmbeddingOptions,
 )
 from pann.pde.ansatz import check_alike
+from pann.pde.checks import checked
 from pann.pde.problem import Problem
 from pann.points import Points
 from pann.progress import supervised
@@ -136,6 +137,7 @@ def solve(
     begin = time.perf_counter()
     by_gradient = recipe != "default"
     check_trials(trials)
+    problem = checked(problem)
     points = as_points(points, problem.domain)
     weak = constraint not in (None, "exact") or _any_given(reduction, constraint_weight)
     if not by_gradient and (weak or preconditioner or weightings(weighting)):

@@ -33,6 +33,11 @@ KINDS = (Dirichlet, Neumann, Robin, Initial, Data, Periodic, Interface, Break, I
 
 def checked(problem: Problem) -> Problem:
     """The problem with its trace; mistakes are found before anything is compiled."""
+    if not isinstance(problem, Problem):
+        raise TypeError(
+            f"an equation is given as a pann.Problem, got {_short(problem)}; write "
+            "pann.Problem(domain, residual, conditions)"
+        )
     _check_names(problem)
     try:
         problem = problem.traced(again=True)
@@ -73,6 +78,13 @@ def _check_names(problem: Problem) -> None:
             f"conditions must be a list of conditions, got {type(problem.conditions).__name__}; "
             "write conditions=[...]"
         )
+    if not callable(problem.residual):
+        raise TypeError(
+            f"the residual must be a function, got {_short(problem.residual)}; write for instance "
+            f"lambda {problem.fields[0]}: {problem.fields[0]}.{problem.domain.names[0] * 2}"
+        )
+    if isinstance(problem.fields, str):
+        raise TypeError(f"fields are a tuple of names, got {problem.fields!r}; write fields=('u',)")
     clash = set(problem.fields) & set(problem.domain.names)
     if clash:
         raise ValueError(f"'{clash.pop()}' is both a field and an axis; rename one of them")
@@ -87,8 +99,9 @@ def _check_condition(problem: Problem, condition: Condition) -> None:
     domain = problem.domain
     if not isinstance(condition, KINDS):
         raise TypeError(
-            f"conditions are Dirichlet, Neumann, Initial, ..., got {type(condition).__name__}; "
-            "write conditions=[pann.Dirichlet(domain.boundary, 0.0)]"
+            f"conditions are Dirichlet, Neumann, Initial, pann.pde.Periodic, ..., got "
+            f"{type(condition).__module__.split('.')[0]}.{type(condition).__name__}; write "
+            "conditions=[pann.Dirichlet(domain.boundary, 0.0)]"
         )
     if isinstance(condition, Break):
         check_plane(domain, condition)
@@ -251,7 +264,8 @@ def _short(value: Any) -> str:
     if np.ndim(value):
         return f"an array of shape {np.shape(value)}"
     shown = repr(value)
-    return shown if len(shown) < 60 and "\n" not in shown else f"a {type(value).__name__}"
+    is_short = len(shown) < 60 and " at 0x" not in shown and "\n" not in shown
+    return shown if is_short else f"a {type(value).__name__}"
 
 
 # ---- The residual ----
@@ -265,7 +279,8 @@ def _explained(problem: Problem, error: Exception) -> Exception:
             "the residual gives the same numbers to functions of NumPy and to functions of JAX; "
             "use those of jax.numpy alone, jnp.sin for np.sin"
         )
-    if isinstance(error, jax.errors.ConcretizationTypeError):
+    asks_for_a_number = "scalar arrays can be converted" in text or "truth value" in text
+    if isinstance(error, jax.errors.ConcretizationTypeError) or asks_for_a_number:
         return ValueError(
             "the residual asks for the number at a point while it is compiled for all of them (by "
             "if, min, max, float or a function of math); use jnp.where, jnp.minimum, jnp.sin, ..."
@@ -309,6 +324,11 @@ def _check_residual(problem: Problem) -> None:
         whole, part = jax.jit(lambda: (at(slice(None)), at(some)))()
     for number, (here, there) in enumerate(zip(whole, part, strict=True)):
         array = np.asarray(here)
+        if array.dtype.kind != "f":
+            raise ValueError(
+                f"residual {number + 1} is of type {array.dtype}, and must be real; write real and "
+                "imaginary part as two fields, and a difference instead of a comparison"
+            )
         if array.shape != (NUM_POINTS,):
             raise ValueError(
                 f"residual {number + 1} has shape {array.shape} at {NUM_POINTS} points; "

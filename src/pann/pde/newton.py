@@ -109,9 +109,11 @@ def newton(
         unknowns = moved
         sums.append(new)
         report(count + 1, new)
-        if size <= tolerance:
+        if size <= tolerance and (count > 0 or not unknowns.parameters):
             reason = "the last step is at round-off"
             break
+        # From zero the first step does not see parameters that multiply the fields.
+        is_last = is_last and (count > 0 or not unknowns.parameters)
         no_longer_falls = value - new <= 1e-3 * value or is_last
         if no_longer_falls and share == 1.0:
             reason = "the residual no longer falls"

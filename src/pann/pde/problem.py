@@ -122,6 +122,11 @@ class Problem:
         }
         given |= dict(parameters)
         result = call_by_name(self.residual, given)
+        if result is None or isinstance(result, Mapping | str):
+            raise ValueError(
+                f"the residual returns a {type(result).__name__}; return the left-hand side of "
+                "the equation less its right-hand side, or a tuple of several"
+            )
         return tuple(map(plain_array, in_parts(result)))
 
     def traced(self, *, again: bool = False) -> "Problem":
@@ -149,8 +154,14 @@ class Problem:
             raise ValueError(f"no solution of {self.name} is known; give exact=...")
         coordinates = dict(zip(self.domain.names, points.T, strict=True))
         # One call gives all fields: a reference solution takes its time.
-        with jax.enable_x64(True):
-            parts = in_parts(call_by_name(self.exact, coordinates))
+        try:
+            with jax.enable_x64(True):
+                parts = in_parts(call_by_name(self.exact, coordinates))
+        except Exception as error:
+            raise ValueError(
+                f"exact could not be computed at {len(points)} points: {type(error).__name__}: "
+                f"{error}; it takes arrays of coordinates"
+            ) from error
         if len(parts) != len(self.fields):
             raise ValueError(
                 f"exact gives {len(parts)} fields, and there are {len(self.fields)}, "

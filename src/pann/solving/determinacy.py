@@ -48,8 +48,15 @@ def free_part(problem: Problem, basis: Basis, weakest: Weakest) -> Free | None:
     """What equation and conditions leave open, None if nothing."""
     if not weakest.is_free:
         return None
-    squares = weakest.direction.reshape(len(problem.fields), -1) ** 2
-    squares = squares / np.sum(squares)
+    squares = weakest.direction**2 / np.sum(weakest.direction**2)
+    count = len(squares) - len(problem.parameters)
+    if np.sum(squares[count:]) > NEXT_TO_NOTHING:
+        names = [name for name, own in zip(problem.parameters, squares[count:], strict=True) if own]
+        return Free(
+            refusal=f"the conditions do not determine {', '.join(names)}: other values go with "
+            "other solutions; add pann.Data(points, values), or another condition"
+        )
+    squares = squares[:count].reshape(len(problem.fields), -1)
     of_fields = np.sum(squares, axis=1) > NEXT_TO_NOTHING
     names = [name for name, is_free in zip(problem.fields, of_fields, strict=True) if is_free]
     shown = " and ".join(names)
@@ -76,15 +83,18 @@ def without_free_part(
     unknowns: Unknowns, weakest: Weakest, norms: Float[np.ndarray, " columns"]
 ) -> Unknowns:
     """The unknowns of smallest mean square among those that differ by the free direction."""
-    size = norms.reshape(unknowns.b.shape[1], -1).T
-    direction = weakest.direction.reshape(unknowns.b.shape[1], -1).T
+    count, num_fields = unknowns.b.size, unknowns.b.shape[1]
+    size = norms[:count].reshape(num_fields, -1).T
+    direction = weakest.direction[:count].reshape(num_fields, -1).T
     b = np.asarray(unknowns.b)
     b = b - np.sum(b * size * direction) * direction / size
     return Unknowns(jnp.asarray(b, unknowns.b.dtype), unknowns.parameters)
 
 
 def is_linear(problem: Problem) -> bool:
-    """Whether the residual is linear in the fields, by numbers."""
+    """Whether the residual is linear in the unknowns, by numbers."""
+    if problem.parameters:
+        return False
     channels, rng = problem.asked.channels, np.random.default_rng(2)
     one, two = (dict(zip(channels, rng.normal(size=len(channels)), strict=True)) for _ in range(2))
     points = problem.domain.from_reference(rng.uniform(-0.9, 0.9, (8, problem.domain.dimension)))

@@ -121,6 +121,8 @@ def make_plan(
     _check_smoothness(setup.orders, architectures[0])
     if basis is not None:
         return Plan(setup, [basis], architectures)
+    if degree is not None and (not isinstance(degree, int) or isinstance(degree, bool)):
+        raise ValueError(f"degree must be a whole number, got {degree!r}; use degree=12")
     degrees = degrees_to_try(problem) if degree is None else (degree,)
     seen = problem.domain.names if axes is None else tuple(axes)
     families = {axis: family for axis, family in problem.pieces.items() if axis in seen}

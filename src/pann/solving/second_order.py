@@ -267,7 +267,7 @@ def on_basis(
     unknowns, outcome = newton(
         blocks, unknowns, is_rung=is_rung, norms=norms, constants=constants, checkpoint=place
     )
-    free = None if problem.parameters else free_part(problem, basis, outcome.weakest)
+    free = free_part(problem, basis, outcome.weakest)
     if free is not None and free.note is not None:
         unknowns = without_free_part(unknowns, outcome.weakest, norms)
     model = polynomial_model(problem.domain, basis, unknowns, precision)
