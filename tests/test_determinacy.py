@@ -81,6 +81,17 @@ def test_the_stability_of_minus_the_second_derivative_is_its_first_eigenvalue(de
     assert 0.8 * np.pi**2 < outcome_of(problem, degree).weakest.stability < 1.001 * np.pi**2
 
 
+@pytest.mark.parametrize("degree", [12, 200])
+def test_high_orders_and_degrees_do_not_pass_for_free_directions(degree):
+    """Columns of the fourth derivative differ by the eighth power of their degree."""
+    clamped = [Dirichlet(LINE.boundary, 0.0), Neumann(LINE.boundary, 0.0)]
+    problem = Problem(LINE, lambda u: u.xxxx - 1.0, clamped)
+    outcome = outcome_of(problem, degree)
+    assert not outcome.weakest.is_free
+    assert 90 < outcome.weakest.stability < 501  # the first eigenvalue is 500.6
+    assert outcome_of(Problem(LINE, problem.residual, clamped[:1]), degree).weakest.is_free
+
+
 def test_residual_over_stability_bounds_the_error():
     """Degrees that do not resolve sin 12 x, whose error is known."""
     problem = Problem(

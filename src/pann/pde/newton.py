@@ -26,7 +26,7 @@ Blocks = tuple[Block | ChunkedBlock, ...]
 
 MAX_HALVINGS = 12
 INVERSE_ITERATIONS = 4
-# Changes of the rows are rounding up to so many units in the last place of their largest entry.
+# Changes of the rows are rounding up to so many units in the last place of all columns together.
 FREE = 10.0
 # What a function has besides some of its terms, in mean square, if they are all of it.
 NEXT_TO_NOTHING = 1e-6
@@ -234,11 +234,15 @@ def weakest_direction(
 
 
 def _weakest(r: Float[np.ndarray, "columns columns"]) -> Weakest:
+    # Rounding of each column; for derivatives of high order the columns differ by many powers.
+    lengths = np.linalg.norm(r, axis=0)
+    rounding = np.finfo(r.dtype).eps * np.maximum(
+        lengths, np.min(lengths[lengths > 0], initial=1.0)
+    )
     # A pivot of zero stands for a direction that is free: any small number finds it.
     pivots = np.einsum("ii->i", r)
-    rounding = float(np.finfo(r.dtype).eps * max(np.max(np.abs(r), initial=0.0), 1e-300))
     small = np.abs(pivots) < rounding
-    pivots[small] = rounding
+    pivots[small] = rounding[small]
     direction = np.random.default_rng(0).normal(size=len(r)).astype(r.dtype)
     for _ in range(INVERSE_ITERATIONS):
         half = scipy.linalg.solve_triangular(r, direction, trans=1, check_finite=False)
@@ -246,7 +250,7 @@ def _weakest(r: Float[np.ndarray, "columns columns"]) -> Weakest:
         direction /= np.linalg.norm(direction)
     pivots[small] = 0.0
     stability = float(np.linalg.norm(r @ direction))
-    return Weakest(direction, stability, stability <= FREE * rounding)
+    return Weakest(direction, stability, stability <= FREE * float(rounding @ np.abs(direction)))
 
 
 class FullStep(NamedTuple):

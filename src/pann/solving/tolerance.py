@@ -137,8 +137,8 @@ def _is_met(tried: Sequence[Solution], differences: Sequence[float], tolerance: 
 def _checked_again(solution: Solution, setup: Setup) -> Solution:
     """Residual and verdict at points that chose nothing.
 
-    Resolutions that agree may both be unresolved: where the residual is above the tolerance, the
-    estimate is at least what that residual allows.
+    Resolutions that agree may both be unresolved: where the tolerance is not met, the estimate is
+    at least what the residual allows.
     """
     report = dataclasses.replace(solution.report, error_estimate=None)
     bound = assessed(dataclasses.replace(solution, report=report), setup.seed)
@@ -146,7 +146,7 @@ def _checked_again(solution: Solution, setup: Setup) -> Solution:
     assert tolerance is not None
     estimate = solution.report.error_estimate or 0.0
     is_met = bool(solution.report.met) and bound.residual <= tolerance
-    if not is_met and bound.residual > tolerance:
+    if not is_met:
         estimate = max(estimate, math.inf if by_residual is None else by_residual)
     report = dataclasses.replace(
         bound.report,
