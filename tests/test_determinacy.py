@@ -101,7 +101,7 @@ def test_residual_over_stability_bounds_the_error():
         exact=lambda x: jnp.sin(12 * x),
     )
     assert solved(problem, degree=6).report.error_estimate == np.inf
-    for degree in (12, 15, 18):
+    for degree in (15, 18, 21):
         report = solved(problem, degree=degree).report
         assert report.rel_l2 <= report.error_estimate <= 1e3 * report.rel_l2
 

@@ -5,7 +5,7 @@ import pytest
 from numpy.polynomial.legendre import legval
 
 import pann
-from pann.extrapolation import MAX_MARGIN, margins, tolerated
+from pann.extrapolation import FAR, MAX_MARGIN, margins, tolerated
 
 
 @pytest.mark.parametrize("degree", [1, 3, 8, 20])
@@ -28,7 +28,7 @@ def test_exact_fits_and_constants_have_the_largest_margin_and_noise_has_none():
 
 def test_where_clipping_costs_less_than_the_error_there_is_no_warning():
     np.testing.assert_array_equal(tolerated(np.array([0.01, 0.002]), 0.005), [0.01, 0.005])
-    np.testing.assert_array_equal(tolerated(np.array([0.01]), 0.9), [MAX_MARGIN])
+    np.testing.assert_array_equal(tolerated(np.array([0.01]), 0.9), [FAR])
 
 
 def test_a_train_and_test_split_of_a_smooth_function_is_predicted():
