@@ -56,6 +56,9 @@ def test_the_first_line_says_whether_to_rely_on_it():
 def test_hints_fit_what_was_used():
     network = pann.solve(KINK, degree=3, width=4, iterations=2, activation="tanh", progress=False)
     assert "a wider network than 4 units" in str(network)
+    nonlocal_kink = Problem(LINE, lambda u, x: u.xx - jnp.abs(x) - u.integral(), ZERO)
+    integral = pann.solve(nonlocal_kink, degree=6, progress=False)
+    assert str(integral).endswith("to go on: give a higher degree than 6")
     windows = pann.solve_in_windows(TRANSPORT, modes=2, degree=3, windows=1, progress=False)
     assert not windows.report.resolved
     assert "pann.solve(problem, tolerance=...), or more windows" in str(windows)

@@ -14,6 +14,7 @@ from pann.model import PANN, Parts
 from pann.network import MLP
 from pann.pde.ansatz import Ansatz
 from pann.pde.ansatz_state import ansatz_from_state, ansatz_state, split_arrays
+from pann.pde.checks import has_integrals
 from pann.pde.evaluation import evaluate_derivative, evaluate_parts, evaluate_solution
 from pann.pde.problem import Problem
 from pann.training.stage import Progress
@@ -258,6 +259,8 @@ def _next(solution: Solution) -> str:
         )
     if model.num_units:
         return f"give a wider network than {model.num_units} units, a degree, or more trials"
+    if solution.problem is not None and has_integrals(solution.problem):
+        return f"give a higher degree than {report.degree}"
     return (
         f"give a higher degree than {report.degree}, or width=32 for a network beside the "
         "polynomial"
