@@ -23,7 +23,8 @@ from pann.checkpoints import (
     unpacked,
 )
 from pann.files import FileError
-from pann.training import LBFGS, Adam, Progress, Prune
+from pann.runtime_limits import Progress
+from pann.training import LBFGS, Adam, Prune
 
 LINE = pann.Box(x=(-1, 1))
 STRIP = pann.Box(x=(0, 1), t=(0, 1), time="t")

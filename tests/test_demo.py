@@ -14,16 +14,8 @@ from pann.cli import app
 from pann.domain import Box
 from pann.network import AxisUnits
 from pann.progress import progress_bar
-from pann.training import (
-    LBFGS,
-    PAPER,
-    Adam,
-    KeepIfBetter,
-    LeastSquares,
-    Place,
-    Progress,
-    Prune,
-)
+from pann.runtime_limits import Progress
+from pann.training import LBFGS, PAPER, Adam, KeepIfBetter, LeastSquares, Place, Prune
 
 
 @pytest.fixture

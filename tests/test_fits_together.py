@@ -10,7 +10,8 @@ import pytest
 import pann
 from pann.checkpoints import kept_in
 from pann.fits_together import fit_together, num_fits_that_fit
-from pann.training import LBFGS, Adam, Constant, Progress, Prune
+from pann.runtime_limits import Progress
+from pann.training import LBFGS, Adam, Constant, Prune
 
 RECIPE = (Adam(30, Constant(1e-2), record_every=10), Prune(1e-2), LBFGS(3), Prune(1e-2))
 SHARED = {

@@ -10,8 +10,8 @@ from pann.domain import Box
 from pann.pde import Dirichlet, Initial, Problem
 from pann.pde.blocks import make_block
 from pann.pde.checks import checked
+from pann.pde.evaluation import block_channels
 from pann.pde.laplacian import with_laplacian
-from pann.pde.levenberg_step import block_channels
 from pann.pde.placing import place_inside
 from pann.points import uniform
 from pann.problems import PROBLEMS

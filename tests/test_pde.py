@@ -416,8 +416,8 @@ def test_the_networks_jacobian_is_that_of_automatic_differentiation(widths, kind
     from pann.architecture import Architecture
     from pann.model import trainable
     from pann.network import activation_named
-    from pann.pde.evaluation import network_channels
-    from pann.pde.levenberg_step import State, block_channels, network_jacobian
+    from pann.pde.evaluation import block_channels, network_channels
+    from pann.pde.levenberg_step import State, network_jacobian
     from pann.training.gauss_newton import network_only
 
     problem, basis = system_problem(), make_basis(SQUARE, 3)

@@ -12,8 +12,7 @@ import pytest
 
 import pann
 from pann.progress import display, progress_line, supervised
-from pann.runtime_limits import Stopped, limited
-from pann.training import Progress
+from pann.runtime_limits import Progress, Stopped, limited
 
 STEP = Progress("Adam", 5, 10, {"data": 0.125})
 X = np.random.default_rng(0).uniform(-1, 1, (60, 2))

@@ -21,8 +21,8 @@ from pann.cli import app
 from pann.network import RandomFourier
 from pann.pictures import field_maps
 from pann.problems import PROBLEMS
+from pann.runtime_limits import Progress
 from pann.solving import beside
-from pann.training import Progress
 
 SOURCE = pathlib.Path(__file__).parent.parent / "src"
 GOOD = """

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pann.solving import memory as solving_memory
+from pann import system_memory
 from pann.system_memory import available_memory
 
 KIB = 1024
@@ -79,5 +79,5 @@ def test_without_meminfo_the_physical_pages_count(tmp_path):
 
 
 def test_training_of_equations_counts_on_what_is_left(monkeypatch):
-    monkeypatch.setattr(solving_memory, "available_memory", lambda: 1000)
-    assert solving_memory.device_memory() == pytest.approx(solving_memory.SHARE * 1000)
+    monkeypatch.setattr(system_memory, "available_memory", lambda: 1000)
+    assert system_memory.device_memory() == pytest.approx(system_memory.SHARE * 1000)

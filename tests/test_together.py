@@ -9,7 +9,8 @@ import pytest
 
 import pann
 from pann.checkpoints import FILE_NAME
-from pann.training import LBFGS, Adam, Constant, GradNorm, Progress, Prune
+from pann.runtime_limits import Progress
+from pann.training import LBFGS, Adam, Constant, GradNorm, Prune
 from pann.training.stage import map_trials
 
 LINE, STRIP = pann.Box(x=(0, 2)), pann.Box(x=(0, 1), t=(0, 1), time="t")

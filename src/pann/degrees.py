@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from pann.basis import Basis, make_basis, ridge
 from pann.domain import Box
-from pann.samples import subsample
+from pann.points import subsample
 
 MAX_ROWS = 20_000
 # One fit takes about 2 N m^2 operations: so much for N m^2, a fraction of a second.

@@ -16,9 +16,9 @@ from pann.network import AxisUnits
 from pann.points import poisson_disk, uniform
 from pann.progress import progress_bar
 from pann.regression import fit, relative_l2
+from pann.runtime_limits import Report
 from pann.solve import solve
 from pann.training import LBFGS, Adam, Cosine, Prune
-from pann.training.stage import Report
 
 NUM_POINTS = 4096
 DEGREE = EQUATION_DEGREE = 21

@@ -12,7 +12,7 @@ from pann import command_options
 from pann.terminal import Json, plainly, show_report
 
 if TYPE_CHECKING:
-    from pann.training import Progress as Step
+    from pann.runtime_limits import Progress as Step
 
 
 def list_problems(as_json: Json = False) -> None:

@@ -20,8 +20,8 @@ from pann.files import Contents, FileError
 from pann.loss import CONSTRAINT_NAMES
 from pann.model import Parts, Term
 from pann.network.activations import ACTIVATIONS
+from pann.points import subsample
 from pann.progress import progress_bar
-from pann.samples import subsample
 from pann.scaling import distance_outside
 from pann.sensitivity import SobolIndices, sobol_indices
 from pann.table_files import TableRecord

@@ -16,7 +16,7 @@ from pann.fitting import TABLE_COPIES, Prepared, prepare
 from pann.loss import Loss, Rows
 from pann.model import Parameters
 from pann.regression import Fit, fit, fitted, train
-from pann.solving.memory import COPIES, device_memory
+from pann.system_memory import COPIES, device_memory
 from pann.training import LBFGS, Adam, Outcome, Prune, Task
 from pann.training.cases import check_shapes, of_case, one_task, side_by_side
 

@@ -22,10 +22,10 @@ from pann.loss import Loss, Rows, TrainingRows
 from pann.model import MAX_ROWS, Parameters
 from pann.network import Activation, EmbeddingOptions, Initialization, activation_named
 from pann.points import Points
+from pann.runtime_limits import Report
 from pann.samples import Samples, check_samples
 from pann.training import Recipe, Ridge, Sizes, Task, recipe_named
 from pann.training.chunkable import can_chunk, check_chunks
-from pann.training.stage import Report
 
 # The default degree: the largest, up to this one, with so many training rows for each term. With
 # fewer rows per term least squares amplifies noise, and between the points it may be wild.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 import scipy  # its parts, of which some take half a second, are loaded when first used
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from pann import disks
 from pann.domain import Box
@@ -282,3 +282,13 @@ def _check_inside(domain: Box, coordinates: Float[np.ndarray, "points d"], given
             f"point {point} with {domain.names[axis]} = {coordinates[point, axis]}, which must be "
             f"in [{lower[axis]}, {upper[axis]}]; remove them or use a larger box"
         )
+
+
+def subsample(num_rows: int, largest: int) -> Int[np.ndarray, " chosen"]:
+    """Numbers of at most `largest` rows, in order: all, or a random choice that is always the same.
+
+    Every k-th row would alias with rows in grid order, and the first rows with sorted ones.
+    """
+    if num_rows <= largest:
+        return np.arange(num_rows)
+    return np.sort(np.random.default_rng(0).permutation(num_rows)[:largest])

@@ -10,9 +10,8 @@ import time
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING
 
-from pann.runtime_limits import limited
-from pann.training import Progress as Step
-from pann.training.stage import Report
+from pann.runtime_limits import Progress as Step
+from pann.runtime_limits import Report, limited
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,9 +15,10 @@ from pann.model import PANN, Parameters
 from pann.network import Activation, EmbeddingOptions, Initialization
 from pann.points import Points
 from pann.progress import supervised
+from pann.runtime_limits import Report
 from pann.training import Outcome, Recipe, Task, run_recipe
 from pann.training.guard import stop_reason
-from pann.training.stage import FIGURE_ROWS, Report, unstack
+from pann.training.stage import FIGURE_ROWS, unstack
 from pann.unused_options import (
     check_constraint,
     check_constraint_options,

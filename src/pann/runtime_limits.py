@@ -5,6 +5,7 @@ was pressed, every further report raises `Stopped`. Whoever holds a usable resul
 """
 
 import contextlib
+import dataclasses
 import math
 import numbers
 import signal
@@ -16,6 +17,19 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """What a report gets: what is being done, how far it is, and the latest figures."""
+
+    what: str
+    step: int
+    num_steps: int
+    figures: dict[str, float]
+
+
+Report = Callable[[Progress], None]
 
 
 class Stopped(Exception):

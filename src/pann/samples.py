@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from pann.domain import Box
 from pann.points import Points, from_array
@@ -21,16 +21,6 @@ class Samples(NamedTuple):
     target: Float[np.ndarray, "points outputs"]
     weights: Float[np.ndarray, " points"]
     num_outputs: int | None
-
-
-def subsample(num_rows: int, largest: int) -> Int[np.ndarray, " chosen"]:
-    """Numbers of at most `largest` rows, in order: all, or a random choice that is always the same.
-
-    Every k-th row would alias with rows in grid order, and the first rows with sorted ones.
-    """
-    if num_rows <= largest:
-        return np.arange(num_rows)
-    return np.sort(np.random.default_rng(0).permutation(num_rows)[:largest])
 
 
 def check_samples(

@@ -17,7 +17,7 @@ from pann.pde.ansatz_state import ansatz_from_state, ansatz_state, split_arrays
 from pann.pde.checks import has_integrals
 from pann.pde.evaluation import evaluate_derivative, evaluate_parts, evaluate_solution
 from pann.pde.problem import Problem
-from pann.training.stage import Progress
+from pann.runtime_limits import Progress
 
 if TYPE_CHECKING:
     import xarray

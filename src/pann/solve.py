@@ -28,7 +28,7 @@ from pann.pde.checks import checked
 from pann.pde.problem import Problem
 from pann.points import Points
 from pann.progress import supervised
-from pann.runtime_limits import check_time_limit
+from pann.runtime_limits import Report, check_time_limit
 from pann.solution import Solution, network_options, unsolved
 from pann.solving.assessment import assessed
 from pann.solving.configuration import configuration
@@ -46,7 +46,6 @@ from pann.solving.setup import Setup
 from pann.solving.tolerance import check_tolerance, solve_to_tolerance
 from pann.solving.windows import march_windows, suits_windows, windows_or
 from pann.training import Recipe
-from pann.training.stage import Report
 
 ITERATIONS, CONSTRAINT_WEIGHT = 200, 1e-3
 

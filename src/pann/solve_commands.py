@@ -15,6 +15,7 @@ from pann.domain import Box
 from pann.loading import load
 from pann.pde import Problem
 from pann.problems import PROBLEMS, equation_of
+from pann.runtime_limits import Progress
 from pann.solution import Solution
 from pann.solve import solve
 from pann.solving.folder import FILE_NAME as SOLUTION
@@ -22,7 +23,6 @@ from pann.solving.folder import prepared_folder
 from pann.solving.plan import make_plan
 from pann.solving.tolerance import check_tolerance
 from pann.solving.windows import suits_windows
-from pann.training import Progress
 
 Report = dict[str, Any]
 

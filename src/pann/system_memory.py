@@ -8,6 +8,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+import jax
+
 # Names of the limit, of the use, and of the part of it that the kernel gives up (caches of files).
 V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 V2 = ("memory.max", "memory.current", "inactive_file")
@@ -75,3 +77,18 @@ def _text(path: Path) -> str:
         return path.read_text()
     except OSError:
         return ""
+
+
+# Of a device's memory, what training may count on: the rest is the compiler's, and others'.
+SHARE = 0.6
+# Arrays of the size of a layer's derivatives that a step holds, backward pass included. XLA says of
+# its programs that they take a third of that to all of it.
+COPIES = 4.0
+# Bytes of a machine that does not say how many it has.
+UNTOLD = 8e9
+
+
+def device_memory() -> float:
+    """Bytes that training may use: of the device, or of the machine where that is the device."""
+    stats = jax.devices()[0].memory_stats() or {}
+    return SHARE * float(stats.get("bytes_limit") or available_memory() or UNTOLD)

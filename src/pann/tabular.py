@@ -24,6 +24,7 @@ from pann.fitting import ROWS_PER_TERM, padded_size
 from pann.model import PANN
 from pann.network import EmbeddingOptions, Periodic
 from pann.regression import Fit, fit
+from pann.runtime_limits import Report
 from pann.scaling import (
     FeatureScaling,
     RangeScaling,
@@ -35,7 +36,6 @@ from pann.scaling import (
 from pann.training import Adam, Cosine, Outcome, Recipe, Ridge, Sizes
 from pann.training.chunkable import needs_whole_table
 from pann.training.ridge import MAX_ROWS as RIDGE_ROWS
-from pann.training.stage import Report
 
 EMBEDDING = Periodic(24, 16, 4.0, rectified=True)
 # Beside a large network the polynomial is for trends: so many rows for each of its terms.

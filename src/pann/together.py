@@ -10,14 +10,15 @@ import jax
 
 from pann.checkpoints import Checkpoint
 from pann.pde.problem import Problem
+from pann.runtime_limits import Report
 from pann.solution import Solution
 from pann.solving.configuration import configuration
 from pann.solving.folder import all_in_folder, prepared_folder
 from pann.solving.gradient import Case, training_options
 from pann.solving.group import check_shared, solve_group
-from pann.solving.memory import case_bytes, device_memory
+from pann.solving.memory import case_bytes
 from pann.solving.plan import make_plan
-from pann.training.stage import Report
+from pann.system_memory import device_memory
 
 TRAINING = (
     "recipe",

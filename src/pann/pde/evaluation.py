@@ -14,6 +14,7 @@ from pann.model import PANN, Parameters, Parts
 from pann.network.jets import Derivative, Laplacian, lower_set
 from pann.network.taylor import feature_derivatives
 from pann.pde.ansatz import Ansatz
+from pann.pde.blocks import Block
 from pann.pde.fields import Order
 
 
@@ -116,3 +117,15 @@ def _channels(
     parameters: Parameters, x: Array, orders: tuple[Order, ...], domain: Box
 ) -> Float[Array, "orders points fields"]:
     return network_channels(parameters, x, orders, domain)
+
+
+def block_channels(
+    block: Block, parameters: Parameters, domain: Box
+) -> Float[Array, "orders points fields"]:
+    """The network's channels at the points of one block."""
+    channels = network_channels(parameters, block.x, block.orders, domain)
+    if block.x_minus is None:
+        return channels
+    return block.between(
+        channels, network_channels(parameters, block.x_minus, block.orders, domain)
+    )

@@ -20,7 +20,8 @@ from pann.domain import Box
 from pann.model import Parameters
 from pann.pde.blocks import Block
 from pann.pde.chunked_block import ChunkedBlock
-from pann.pde.levenberg_step import GROWTH, Damping, State, block_channels, residual_norm, try_steps
+from pann.pde.evaluation import block_channels
+from pann.pde.levenberg_step import GROWTH, Damping, State, residual_norm, try_steps
 from pann.pde.newton import Blocks, Unknowns
 from pann.runtime_limits import Stopped
 

@@ -17,7 +17,7 @@ from pann.domain import Box
 from pann.matrix_products import lower_gram
 from pann.model import Parameters, trainable
 from pann.pde.blocks import Block, Columns
-from pann.pde.evaluation import network_channels
+from pann.pde.evaluation import block_channels, network_channels
 from pann.pde.newton import Blocks, Unknowns, columns_by_b
 from pann.training.gauss_newton import LENGTH_FLOOR, MAX_TRIES, network_only
 
@@ -134,18 +134,6 @@ def residual_norm(blocks: Blocks, state: State, domain: Box) -> Float[Array, ""]
         return jnp.sum(block.residual(channels, state.unknowns.parameters) ** 2)
 
     return jnp.sqrt(sum((block.total(square) for block in blocks), jnp.zeros(())))
-
-
-def block_channels(
-    block: Block, parameters: Parameters, domain: Box
-) -> Float[Array, "orders points fields"]:
-    """The network's channels at the points of one block."""
-    channels = network_channels(parameters, block.x, block.orders, domain)
-    if block.x_minus is None:
-        return channels
-    return block.between(
-        channels, network_channels(parameters, block.x_minus, block.orders, domain)
-    )
 
 
 def jacobians(

@@ -22,9 +22,8 @@ from pann.loss import CONSTRAINT, Measure, TrainingRows, halves
 from pann.model import Parameters
 from pann.network.taylor import feature_derivatives
 from pann.pde.blocks import Block, Placed, make_block
-from pann.pde.evaluation import combine_features, on_reference
+from pann.pde.evaluation import block_channels, combine_features, on_reference
 from pann.pde.laplacian import with_laplacian
-from pann.pde.levenberg_step import block_channels
 from pann.pde.problem import Problem
 
 

@@ -25,11 +25,10 @@ from pann.pde.chunked_block import ChunkedBlock
 from pann.pde.gradual import gradual, has_a_first_step
 from pann.pde.levenberg import LevenbergOutcome, levenberg_marquardt, residual_sizes
 from pann.pde.newton import Unknowns
-from pann.runtime_limits import product_rate
+from pann.runtime_limits import Progress, product_rate
 from pann.solution import Solution
 from pann.solving.quality import indicator, relative_errors
 from pann.solving.setup import Setup, conditions_of
-from pann.training.stage import Progress
 
 RACE_STEPS, SECOND_HEAT = 15, 30
 # A network by itself starts as beside a polynomial of this degree.

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from pann.checkpoints import Checkpoint, open_checkpoint
 from pann.files import FileError, read
 from pann.pde.problem import Problem
+from pann.runtime_limits import Progress, Report
 from pann.solution import Solution, load
 from pann.solving.log import TextLog
 from pann.solving.setup import Setup
-from pann.training.stage import Progress, Report
 
 FILE_NAME = "solution.pann"
 

@@ -18,23 +18,13 @@ from pann.pde.blocks import Block, Placed, make_block
 from pann.pde.chunked_rows import chunked_equation
 from pann.pde.newton import Unknowns, start
 from pann.pde.rows import Causal, equation_rows
+from pann.runtime_limits import Progress
 from pann.solution import Report, Solution, trial_figures
 from pann.solving.budget import cached_points, gradient_chunking
 from pann.solving.polynomial import carried
 from pann.solving.quality import error_under_way, indicator, relative_errors
 from pann.solving.setup import Setup
-from pann.training import (
-    LBFGS,
-    Adam,
-    GradNorm,
-    Outcome,
-    Progress,
-    Prune,
-    Recipe,
-    Stage,
-    Task,
-    run_recipe,
-)
+from pann.training import LBFGS, Adam, GradNorm, Outcome, Prune, Recipe, Stage, Task, run_recipe
 from pann.training.rates import Stepwise
 from pann.training.stage import unstack
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from pann.checkpoints import Checkpoint
+from pann.runtime_limits import Report
 from pann.solution import Solution
 from pann.solving.gradient import Case, best_solution, prepare
 from pann.training import run_recipe
 from pann.training.cases import check_shapes, of_case, one_task, side_by_side
-from pann.training.stage import Report
 
 SHARED = ("basis", "architecture", "recipe", "loss", "preconditioner", "causal", "trials")
 

@@ -4,7 +4,7 @@ import contextlib
 import datetime
 import pathlib
 
-from pann.training.stage import Progress
+from pann.runtime_limits import Progress
 
 FILE_NAME = "log.txt"
 

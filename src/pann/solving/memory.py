@@ -1,19 +1,9 @@
 """How much memory gradient training takes, and how much there is."""
 
-import jax
-
 from pann.network.jets import lower_set
 from pann.solving.gradient import Case
 from pann.solving.setup import NUM_FRESH
-from pann.system_memory import available_memory
-
-# Of a device's memory, what training may count on: the rest is the compiler's, and others'.
-SHARE = 0.6
-# Arrays of the size of a layer's derivatives that a step holds, backward pass included. XLA says of
-# its programs that they take a third of that to all of it.
-COPIES = 4.0
-# Bytes of a machine that does not say how many it has.
-UNTOLD = 8e9
+from pann.system_memory import COPIES
 
 
 def case_bytes(case: Case) -> float:
@@ -26,9 +16,3 @@ def case_bytes(case: Case) -> float:
     units = sum(case.architecture.widths) * case.trials
     layers = points * units * len(lower_set(setup.orders)) * COPIES
     return float(item * (tables + layers))
-
-
-def device_memory() -> float:
-    """Bytes that training may use: of the device, or of the machine where that is the device."""
-    stats = jax.devices()[0].memory_stats() or {}
-    return SHARE * float(stats.get("bytes_limit") or available_memory() or UNTOLD)

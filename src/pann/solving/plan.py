@@ -19,10 +19,10 @@ from pann.pde.jumps import with_breaks
 from pann.pde.lift import make_ansatz
 from pann.pde.problem import Problem
 from pann.points import Points
+from pann.runtime_limits import Report
 from pann.solving.inverse import is_inverse
 from pann.solving.second_order import degrees_to_try
 from pann.solving.setup import CONDITION_WEIGHT, Setup
-from pann.training.stage import Report
 
 # Where nothing is said: the network of the default recipe, and what gradient training takes.
 DEFAULT_WIDTH, DEFAULT_DEPTH = 24, 2

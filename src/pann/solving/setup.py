@@ -26,8 +26,8 @@ from pann.pde.placing import (
 )
 from pann.pde.problem import Problem
 from pann.points import Points, sample, uniform
+from pann.runtime_limits import Report
 from pann.solving.budget import system_chunking
-from pann.training.stage import Report
 
 # Conditions count more than the equation, whose residual is large where u is not yet resolved.
 CONDITION_WEIGHT = 100.0

@@ -29,6 +29,7 @@ from pann.pde.windows.resolution import Modes, first_axes
 from pann.pde.windows.space_axis import SpaceAxis
 from pann.points import uniform
 from pann.progress import supervised
+from pann.runtime_limits import Report as ReportProgress
 from pann.runtime_limits import check_time_limit
 from pann.solution import Report, Solution, trial_figures
 from pann.solving.assessment import assessed
@@ -37,7 +38,6 @@ from pann.solving.folder import in_folder, prepared_folder
 from pann.solving.quality import field_sizes, relative_errors, residual_of
 from pann.solving.setup import NUM_FRESH, Setup
 from pann.solving.window_model import joined
-from pann.training.stage import Report as ReportProgress
 
 DEGREE = 12
 # By the number of axes of space: what is left out, relative to the fields.

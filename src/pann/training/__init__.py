@@ -19,7 +19,7 @@ from pann.training.recipes import (
     recipe_named,
 )
 from pann.training.ridge import Ridge
-from pann.training.stage import Outcome, Progress, Stage, Task
+from pann.training.stage import Outcome, Stage, Task
 
 __all__ = [
     "LBFGS",
@@ -36,7 +36,6 @@ __all__ = [
     "LeastSquares",
     "Outcome",
     "Place",
-    "Progress",
     "Prune",
     "Race",
     "Rate",

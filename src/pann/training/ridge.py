@@ -9,7 +9,7 @@ import numpy as np
 from pann.basis import ridge
 from pann.loss import Rows
 from pann.model import Parameters
-from pann.samples import subsample
+from pann.points import subsample
 from pann.training.stage import CONVERGED, Outcome, Recorder, Stage, Task
 
 MAX_ROWS = 50_000

@@ -21,7 +21,7 @@ from pann.checkpoints import NOWHERE, Checkpoint, Saved
 from pann.compiling import compiled
 from pann.loss import Loss, Rows, TrainingRows
 from pann.model import Parameters
-from pann.runtime_limits import Stopped
+from pann.runtime_limits import Progress, Report, Stopped
 
 RUNNING, CONVERGED, NOT_FINITE, STALLED, HELD_OUT, ROUND_OFF = range(6)
 REASONS = {
@@ -35,18 +35,7 @@ REASONS = {
 
 FIGURE_ROWS = 131_072
 
-Report = Callable[["Progress"], None]
 Watch = Callable[[Parameters], dict[str, Float[Array, " trials"]]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Progress:
-    """What a progress bar needs: what is being done, how far it is, and the latest figures."""
-
-    what: str
-    step: int
-    num_steps: int
-    figures: dict[str, float]
 
 
 @dataclasses.dataclass(frozen=True)

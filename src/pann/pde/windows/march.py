@@ -24,8 +24,7 @@ from pann.pde.windows.space_axis import SpaceAxis
 from pann.pde.windows.system import System
 from pann.pde.windows.tails import scaled, sizes, space_tails, time_tail
 from pann.pde.windows.time_axis import to_legendre
-from pann.runtime_limits import Stopped
-from pann.training.stage import Progress, Report
+from pann.runtime_limits import Progress, Report, Stopped
 
 # The first window tried, the shortest and the most there may be, relative to the whole time.
 FIRST_LENGTH, SHORTEST, MAX_WINDOWS = 1 / 8, 1e-9, 1_000
