@@ -14,9 +14,9 @@ from numpy.polynomial import legendre
 
 from benchmarks.harness import Row
 from pann.basis import make_basis
-from pann.paper import published
-from pann.paper.degrees import degree_of
 from pann.problems import PROBLEMS
+from reproduction import published
+from reproduction.degrees import degree_of
 
 NUM_GRID, NUM_GAUSS = 201, 80
 

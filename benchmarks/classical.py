@@ -27,7 +27,7 @@ from pann import Problem, problems, solve, solve_in_windows
 from pann.problems.kdv import EVOLUTION
 from pann.reference.etdrk4 import etdrk4
 from pann.reference.grid import PeriodicGrid
-from pann.regression import relative_l2
+from pann.regression.fit import relative_l2
 
 NUM_TEST, REPEATS, SECONDS = 2_000, 5, 3.0
 SQUARE = np.random.default_rng(0).uniform(-1, 1, (NUM_TEST, 2))

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from benchmarks.harness import Row
 from benchmarks.problems import square
-from pann import targets
-from pann.regression import fit, relative_l2
+from pann.problems import functions
+from pann.regression.fit import fit, relative_l2
 from pann.training import LBFGS, Adam, Cosine, Prune
 
 PUBLISHED = {
@@ -29,7 +29,7 @@ SIGNED = ("none", "E")
 
 
 def rows(precisions: tuple[str, ...] = ("float32", "float64")) -> Iterator[Row]:
-    problem = square(targets.legendre_product, 4096)
+    problem = square(functions.legendre_product, 4096)
     for precision in precisions:
         for constraint, published in PUBLISHED.items():
             for signed in (False, True) if constraint in SIGNED else (False,):

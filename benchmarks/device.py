@@ -17,14 +17,14 @@ import numpy as np
 
 from benchmarks.harness import Row
 from benchmarks.steps import Step, seconds_a_step
-from pann.architecture import Architecture
 from pann.basis import make_basis
+from pann.model.architecture import Architecture
 from pann.network import activation_named
-from pann.pde.blocks import make_block
-from pann.pde.levenberg import levenberg_marquardt
-from pann.pde.newton import Unknowns
+from pann.pde.collocation import make_block
 from pann.problems import poisson
-from pann.solving.setup import Setup
+from pann.solvers.levenberg import levenberg_marquardt
+from pann.solvers.newton import Unknowns
+from pann.solvers.setup import Setup
 
 # The value, two slopes and the Laplacian.
 TRIALS, NUM_POINTS, DERIVATIVES = 40, 4096, 4

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 
 from benchmarks.harness import Row
 from pann import Problem, problems, solve
-from pann.solving.setup import CONDITION_WEIGHT
+from pann.solvers.setup import CONDITION_WEIGHT
 
 KEYS = ("problem", "options")
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 from benchmarks.harness import Row
 from benchmarks.problems import square
-from pann import targets
-from pann.regression import fit, relative_l2
+from pann.problems import functions
+from pann.regression.fit import fit, relative_l2
 from pann.training import Adam, Cosine, GaussNewton, LeastSquares, Place, Recipe, Stage
 
 
 def rows() -> Iterator[Row]:
-    problem = square(targets.non_smooth(2.0), 4096)
+    problem = square(functions.non_smooth(2.0), 4096)
     for width in (8, 16, 32):
         options = {"domain": problem.domain, "degree": 13, "width": width}
 

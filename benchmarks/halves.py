@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.harness import Row
 from pann import Box, Dirichlet, Problem, problems, solve, solve_in_windows
-from pann.solving.windows import suits_windows
+from pann.solvers.windows.method import suits_windows
 
 DEGREE, WIDTH, ITERATIONS = 10, 8, 30
 # P10(x) P10(y) is orthogonal to all polynomials of a lower degree than 20.

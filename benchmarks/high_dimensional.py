@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from benchmarks.harness import Row
 from benchmarks.problems import cube
 from pann import baselines
-from pann.regression import fit, relative_l2
+from pann.regression.fit import fit, relative_l2
 
 NUM_POINTS = {2: 1536, 3: 3072, 4: 6144, 5: 12_288, 6: 24_576}
 

@@ -18,10 +18,10 @@ import numpy as np
 from benchmarks.harness import Row
 from pann import PANNRegressor, Periodic, baselines
 from pann.domain import Box
-from pann.orthogonality import CONSTRAINTS
-from pann.paper.conventional import housing_folds
-from pann.regression import fit, relative_l2
+from pann.regression.fit import fit, relative_l2
 from pann.training import LBFGS, Adam, Cosine, Prune, Recipe
+from pann.training.constraints import CONSTRAINTS
+from reproduction.conventional import housing_folds
 
 NUM_STEPS = 20_000
 NUM_LBFGS = 400

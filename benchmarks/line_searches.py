@@ -18,12 +18,11 @@ from jaxtyping import Array, Float, Int
 
 from benchmarks.harness import Row
 from benchmarks.steps import Step
-from pann.loss import Loss
-from pann.model import Parameters, trainable
+from pann.model.pann import Parameters, trainable
+from pann.numerics.lbfgs import Evaluated, Memory, empty_memory, iterate
 from pann.problems import poisson
 from pann.training import LBFGS, Adam, Prune, Stepwise, Task
-from pann.training.line_search import Evaluated
-from pann.training.quasi_newton import Memory, empty_memory, iterate
+from pann.training.loss import Loss
 
 NUM_POINTS, DEGREE, WIDTHS, TRIALS = 256, 9, (20, 20, 20), 5
 ADAM = Adam(5_000, Stepwise(1e-3, 0.9, 100), record_every=500)

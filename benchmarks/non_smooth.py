@@ -15,10 +15,11 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from benchmarks.harness import Row
 from benchmarks.problems import Problem, square
-from pann import baselines, targets
+from pann import baselines
 from pann.basis import make_basis
 from pann.network import AxisUnits
-from pann.regression import Fit, fit, relative_l2
+from pann.problems import functions
+from pann.regression.fit import Fit, fit, relative_l2
 
 NUM_POINTS = 16_384
 SEEDS = range(5)
@@ -30,13 +31,13 @@ KEYS = ("method", "alpha")
 
 def rows(only: Collection[str] = ()) -> Iterator[Row]:
     """All rows, or those of the methods named."""
-    problems = {alpha: square(targets.non_smooth(alpha), NUM_POINTS) for alpha in (2.0, 1.5, 1.0)}
+    problems = {alpha: square(functions.non_smooth(alpha), NUM_POINTS) for alpha in (2.0, 1.5, 1.0)}
     for name in METHODS:
         if only and name not in only:
             continue
         for alpha, problem in problems.items():
             start = time.perf_counter()
-            predict = METHODS[name](problem, targets.non_smooth(alpha))
+            predict = METHODS[name](problem, functions.non_smooth(alpha))
             fitted = time.perf_counter()
             error = relative_l2(predict(problem.test), problem.truth)
             yield {

@@ -19,9 +19,9 @@ import numpy as np
 
 from benchmarks.harness import Row
 from benchmarks.steps import Step, seconds_a_step
-from pann.paper import equations, published
-from pann.paper.experiments import experiment_named
 from pann.problems import PROBLEMS
+from reproduction import equations, published
+from reproduction.experiments import experiment_named
 
 TRIALS = 5
 STEPS, ROUNDS = 50, 1

@@ -12,8 +12,8 @@ from typing import Any
 from benchmarks.harness import Row
 from pann import baselines, solve
 from pann.problems import poisson
-from pann.solution import Solution
-from pann.solving.gradient import PAPER
+from pann.solvers.gradient import PAPER
+from pann.solvers.solution import Solution
 from pann.training import LBFGS
 
 C = 0.003

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pann import points, targets
+from pann import points
 from pann.domain import Box
+from pann.problems import functions
 
 NUM_TEST = 100_000
 
@@ -32,4 +33,4 @@ def cube(dimension: int, num_points: int) -> Problem:
     domain = Box.cube(dimension)
     train = points.sobol(domain, num_points).coordinates
     test = points.uniform(domain, NUM_TEST, seed=1).coordinates
-    return Problem(domain, train, targets.sine_product(train), test, targets.sine_product(test))
+    return Problem(domain, train, functions.sine_product(train), test, functions.sine_product(test))

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 
 from benchmarks.harness import Row
 from benchmarks.problems import square
-from pann import baselines, targets
-from pann.regression import fit, relative_l2
+from pann import baselines
+from pann.problems import functions
+from pann.regression.fit import fit, relative_l2
 
 
 def rows() -> Iterator[Row]:
-    problem = square(targets.legendre_product, 4096)
+    problem = square(functions.legendre_product, 4096)
     options = {"domain": problem.domain, "degree": 26, "width": 100, "depth": 3}
     methods = {
         "PANN, default recipe": lambda: fit(problem.points, problem.values, **options),

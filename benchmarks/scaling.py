@@ -21,16 +21,16 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from benchmarks.harness import Row
-from pann.architecture import Architecture
 from pann.basis import make_basis
 from pann.domain import Box
-from pann.loss import Loss
-from pann.model import trainable
+from pann.model.architecture import Architecture
+from pann.model.pann import trainable
 from pann.network import activation_named
 from pann.pde import Dirichlet, Problem
 from pann.pde.placing import place_inside
 from pann.pde.rows import equation_rows
 from pann.points import uniform
+from pann.training.loss import Loss
 
 MIDDLE = {"N": 4096, "m": 45, "w": 64, "trials": 1, "d": 2}
 SIZES = {

@@ -11,17 +11,17 @@ import jax
 
 from benchmarks.harness import Row
 from benchmarks.problems import square
-from pann import targets
 from pann.basis import make_basis
-from pann.loss import Loss
-from pann.paper.step_cost import rows_of, start, timed_adam, timed_evaluating
+from pann.problems import functions
+from pann.training.loss import Loss
+from reproduction.step_cost import rows_of, start, timed_adam, timed_evaluating
 
 STEPS, ROUNDS = 20, 7
 WIDTHS = (100, 100, 100)
 
 
 def rows() -> Iterator[Row]:
-    problem = square(targets.non_smooth(2.0), 16_384)
+    problem = square(functions.non_smooth(2.0), 16_384)
     basis = make_basis(problem.domain, 25)
     table = basis.table(problem.points)
     for precision in ("float64", "float32"):

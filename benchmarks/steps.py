@@ -10,16 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pann.architecture import Architecture
 from pann.basis import make_basis, orthonormal_scales
-from pann.loss import Loss
-from pann.model import Parameters
+from pann.model.architecture import Architecture
+from pann.model.pann import Parameters
 from pann.network import RandomFourier, activation_named
 from pann.pde import Problem
 from pann.pde.rows import Causal, equation_rows
-from pann.solving.budget import cached_points
-from pann.solving.setup import Setup
+from pann.solvers.setup import Setup, cached_points
 from pann.training import Adam, Constant, GradNorm, Task
+from pann.training.loss import Loss
 
 Name = TypeVar("Name", bound=Hashable)
 

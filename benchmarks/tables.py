@@ -22,7 +22,8 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from benchmarks.harness import Row
 from benchmarks.problems import Problem, cube, square
-from pann import PANNRegressor, targets
+from pann import PANNRegressor
+from pann.problems import functions
 
 NUM_ROWS = 1000
 NUM_TEST = 10_000
@@ -84,10 +85,10 @@ def _tables() -> dict[str, Callable[[], list[Split]]]:
         tables[f"Friedman {number}"] = lambda make=make: _fresh(make)
         tables[f"Friedman {number}, noise"] = lambda make=make: _noisy(make)
     flat, solid = NUM_POINTS["square"], NUM_POINTS["cube"]
-    tables["non-smooth, alpha 2"] = lambda: _function(square(targets.non_smooth(2.0), flat))
-    tables["non-smooth, alpha 1"] = lambda: _function(square(targets.non_smooth(1.0), flat))
+    tables["non-smooth, alpha 2"] = lambda: _function(square(functions.non_smooth(2.0), flat))
+    tables["non-smooth, alpha 1"] = lambda: _function(square(functions.non_smooth(1.0), flat))
     tables["sine product, d=3"] = lambda: _function(cube(3, solid))
-    tables["Legendre product"] = lambda: _function(square(targets.legendre_product, flat))
+    tables["Legendre product"] = lambda: _function(square(functions.legendre_product, flat))
     return tables
 
 

@@ -15,13 +15,13 @@ import jax
 import numpy as np
 
 from benchmarks.harness import Row
-from pann.fits_together import prepared_case, together
-from pann.model import Parameters
-from pann.paper import equations, regressions
-from pann.solving.gradient import prepare
-from pann.together import make_case
+from pann.model.pann import Parameters
+from pann.regression.batch import prepared_case, together
+from pann.solvers.batch import make_case
+from pann.solvers.gradient import prepare
 from pann.training import Adam, Constant, Task
-from pann.training.cases import one_task, side_by_side
+from pann.training.batch import one_task, side_by_side
+from reproduction import equations, regressions
 
 STEPS, ROUNDS = 10, 3
 # By problem: points, width, depth and c of the cell.

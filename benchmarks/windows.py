@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from benchmarks.harness import Row
 from pann import problems, solve, solve_in_windows
 from pann.pde import Problem
-from pann.solution import Solution
+from pann.solvers.solution import Solution
 
 CASES: dict[str, tuple[Callable[[], Problem], Callable[[Problem], Solution]]] = {
     "kdv": (problems.kdv, solve),

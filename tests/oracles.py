@@ -9,10 +9,10 @@ import numpy as np
 
 from pann.basis import make_basis
 from pann.domain import Box
-from pann.loss import Loss, Rows
-from pann.model import Parameters
+from pann.model.pann import Parameters
 from pann.network import MLP, ModifiedMLP, Network, activation_named
 from pann.training import Task
+from pann.training.loss import Loss, Rows
 
 
 def forward(network: Network, points: np.ndarray) -> np.ndarray:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from pann.files import write
-from pann.paper.cells import printed_cells
-from pann.paper.experiments import EXPERIMENTS, MODES, Experiment
+from pann.io import write
 from pann.runs import Row, Store
+from reproduction.cells import printed_cells
+from reproduction.experiments import EXPERIMENTS, MODES, Experiment
 
 GRID = 48
 

@@ -13,7 +13,7 @@ import numpy as np
 from oracles import output, random_parameters
 
 import pann
-from pann.files import save
+from pann.io import save
 
 FOLDER = pathlib.Path(__file__).parent / "files"
 BOX = pann.Box(x=(0.0, 2.0), y=(-1.0, 3.0))

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from numpy.polynomial import legendre
 
-from pann.basis import Basis, Legendre, make_basis, memory, products
+from pann.basis import Basis, Legendre, make_basis, tables
 from pann.basis import basis as basis_module
 from pann.domain import Box
+from pann.runtime import memory
 
 BOX = Box(x=(0.0, 3.0), y=(-2.0, -1.0))
 
@@ -75,7 +76,7 @@ def test_blocks_of_any_size_give_the_same_bits(monkeypatch, rng):
     points, coefficients = random_points(BOX, 1001), rng.normal(size=(len(basis), 2))
     whole, values = basis.table(points, (1, 0)), basis.evaluate(points, coefficients)
     monkeypatch.setattr(basis_module, "_BLOCK_BYTES", 8 * len(basis) * 77)
-    monkeypatch.setattr(products, "_BLOCK_BYTES", 8 * len(basis) * 5)
+    monkeypatch.setattr(tables, "_BLOCK_BYTES", 8 * len(basis) * 5)
     np.testing.assert_array_equal(basis.table(points, (1, 0)), whole)
     np.testing.assert_allclose(basis.evaluate(points, coefficients), values, rtol=1e-13)
     assert len(list(basis.table_blocks(points))) == 14

@@ -11,9 +11,9 @@ from oracles import count_compilations
 import pann
 from pann import Box, Problem
 from pann.basis import make_basis
-from pann.solving.beside import starts
-from pann.solving.second_order import _beside_or_alone
-from pann.solving.setup import Setup
+from pann.solvers.network import starts
+from pann.solvers.second_order import _beside_or_alone
+from pann.solvers.setup import Setup
 
 LINE = Box(x=(-1, 1))
 

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import pann
-from pann.checkpoints import (
+from pann.io import FileError
+from pann.io.checkpoint import (
     FILE_NAME,
     NOWHERE,
     Checkpoint,
@@ -22,8 +23,7 @@ from pann.checkpoints import (
     packed,
     unpacked,
 )
-from pann.files import FileError
-from pann.runtime_limits import Progress
+from pann.runtime.limits import Progress
 from pann.training import LBFGS, Adam, Prune
 
 LINE = pann.Box(x=(-1, 1))

@@ -10,26 +10,24 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import pann
-from pann.architecture import Architecture
 from pann.basis import PiecewiseLegendre, make_basis
 from pann.basis.in_program import check_in_program, tabulate
-from pann.chunked_data import ChunkedData
-from pann.chunks import Chunking, chunking, compressed, parse_bytes
 from pann.domain import Box
-from pann.loss import Loss, Rows
-from pann.model import trainable
+from pann.model.architecture import Architecture
+from pann.model.pann import trainable
 from pann.network import activation_named
-from pann.orthogonality import CONSTRAINTS
-from pann.pde.chunked_block import make_chunked_block
-from pann.pde.chunked_rows import chunked_equation
-from pann.pde.levenberg import residual_sizes
-from pann.pde.levenberg_step import State, _system, residual_norm
-from pann.pde.newton import _step_often, start
-from pann.pde.rows import Causal, equation_rows
+from pann.pde.collocation import make_chunked_block
+from pann.pde.rows import Causal, chunked_equation, equation_rows
 from pann.problems import allen_cahn, burgers, poisson
-from pann.regression import fit
-from pann.solving.plan import make_plan
+from pann.regression.fit import fit
+from pann.runtime.chunks import Chunking, chunking, compressed, parse_bytes
+from pann.solvers.levenberg import State, _system, residual_norm, residual_sizes
+from pann.solvers.newton import _step_often, start
+from pann.solvers.plan import make_plan
 from pann.training import LBFGS, Adam, GaussNewton, LeastSquares, Prune
+from pann.training.chunked_rows import ChunkedData
+from pann.training.constraints import CONSTRAINTS
+from pann.training.loss import Loss, Rows
 
 SQUARE = Box(x=(-1, 3), y=(0, 2))
 
@@ -247,7 +245,7 @@ def test_a_gradient_takes_no_more_than_the_memory_given():
     plan = make_plan(
         poisson(), degree=12, points=40_000, sampling="sobol", by_gradient=True, memory=memory
     )
-    from pann.solving.gradient import Case, prepare, training_options
+    from pann.solvers.gradient import Case, prepare, training_options
 
     case = Case(plan.setup, plan.ladder[0], plan.architectures[0], **training_options())
     prepared = prepare(case)

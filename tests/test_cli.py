@@ -16,11 +16,11 @@ from sklearn.metrics import r2_score, root_mean_squared_error
 from typer.testing import CliRunner, Result
 
 import pann
-from pann import table_commands
-from pann.cli import app
-from pann.estimator import PANNRegressor
-from pann.files import save
-from pann.tables import write_csv
+from pann.cli import tables
+from pann.cli.csv import write_csv
+from pann.cli.main import app
+from pann.io import save
+from pann.regression.estimator import PANNRegressor
 
 SOURCE = pathlib.Path(__file__).parent.parent / "src"
 NUM_ROWS = 60
@@ -212,7 +212,7 @@ def test_options_reach_the_regressor(folder: pathlib.Path, monkeypatch: pytest.M
 def test_shares_add_up_to_one_and_belong_to_their_half() -> None:
     rng = np.random.default_rng(0)
     network, polynomial = rng.normal(size=(2, 500, 2))
-    shares = table_commands.variance_shares(network, polynomial)
+    shares = tables.variance_shares(network, polynomial)
     assert shares is not None
     assert sum(shares) == pytest.approx(1)
     # Independent halves with deviations 3 and 1 have 9/10 and 1/10 of the variance.
@@ -220,8 +220,8 @@ def test_shares_add_up_to_one_and_belong_to_their_half() -> None:
     apart = network - network.mean(0)
     apart -= rest * np.sum(apart * rest, 0) / np.sum(rest**2, 0)
     scaled = [half / np.std(half, axis=0) for half in (apart, rest)]
-    assert table_commands.variance_shares(3 * scaled[0], scaled[1]) == pytest.approx((0.9, 0.1))
-    assert table_commands.variance_shares(np.zeros((5, 1)), np.full((5, 1), 0.1)) is None
+    assert tables.variance_shares(3 * scaled[0], scaled[1]) == pytest.approx((0.9, 0.1))
+    assert tables.variance_shares(np.zeros((5, 1)), np.full((5, 1), 0.1)) is None
 
 
 def test_a_model_without_names_predicts_by_position(folder: pathlib.Path) -> None:
@@ -366,7 +366,7 @@ def wrong_models(folder: pathlib.Path, model: pathlib.Path) -> None:
     (folder / "short.pann").write_bytes(model.read_bytes()[:-100])
     points = np.random.default_rng(0).uniform(-1, 1, (20, 1))
     save(folder / "points.pann", pann.fit(points, points[:, 0], degree=1, width=0).model)
-    pann.files.write(folder / "other.pann", "something else", {}, {})
+    pann.io.write(folder / "other.pann", "something else", {}, {})
 
 
 @pytest.mark.parametrize("name, message", WRONG_MODELS.values(), ids=WRONG_MODELS)

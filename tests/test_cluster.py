@@ -17,7 +17,7 @@ import time
 import numpy as np
 import pytest
 
-from pann.files import FileError
+from pann.io import FileError
 from pann.runs import Result, Row, Store, Summary, sweep
 from pann.runs.marks import check_mark, make_mark
 from pann.runs.scheduler import check_threads

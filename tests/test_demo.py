@@ -9,12 +9,14 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import pann
-from pann import demo, plotting, targets
-from pann.cli import app
+from pann.cli import demo
+from pann.cli.main import app
 from pann.domain import Box
 from pann.network import AxisUnits
-from pann.progress import progress_bar
-from pann.runtime_limits import Progress
+from pann.plot import model
+from pann.problems import functions
+from pann.runtime.limits import Progress
+from pann.runtime.progress import progress_bar
 from pann.training import LBFGS, PAPER, Adam, KeepIfBetter, LeastSquares, Place, Prune
 
 
@@ -52,11 +54,11 @@ def test_the_demonstration_compares_five_methods_and_draws_the_fit(
 
 def test_a_grid_covers_the_box_and_only_in_two_dimensions() -> None:
     box = Box(x=(0, 2), y=(-1, 1))
-    grid = plotting.grid_2d(box, 5)
+    grid = model.grid_2d(box, 5)
     assert grid.shape == (25, 2)
     np.testing.assert_allclose(grid[[0, 1, -1]], [[0, -1], [0, -0.5], [2, 1]])
     with pytest.raises(ValueError, match="two axes; this domain has 3"):
-        plotting.grid_2d(Box.cube(3), 5)
+        model.grid_2d(Box.cube(3), 5)
 
 
 def test_the_progress_bar_is_silent_off_a_terminal_and_shows_figures_on_one() -> None:
@@ -84,9 +86,11 @@ def test_targets_equal_their_formulas_at_hand_picked_points() -> None:
     points = np.array([[0.5, -0.25], [0.0, 0.3], [1.0, 1.0]])
     expected = 0.5**1.5 * np.sin(2.0) * 0.25**1.5 * np.sin(-4.0)
     np.testing.assert_allclose(
-        targets.non_smooth(1.5)(points), [expected, 0.0, np.sin(1.0) ** 2], rtol=1e-14
+        functions.non_smooth(1.5)(points), [expected, 0.0, np.sin(1.0) ** 2], rtol=1e-14
     )
     # P10(0) = -63/256 (paper, section 4.1).
-    np.testing.assert_allclose(targets.legendre_product(np.zeros((1, 2))), (63 / 256) ** 2)
-    np.testing.assert_allclose(targets.frequency_mix(points[2:]), 2 + 0.7 * np.sin(20.0))
-    np.testing.assert_allclose(targets.sine_product(np.array([[0.25, 0.5, -0.5]])), [-5 * np.pi**2])
+    np.testing.assert_allclose(functions.legendre_product(np.zeros((1, 2))), (63 / 256) ** 2)
+    np.testing.assert_allclose(functions.frequency_mix(points[2:]), 2 + 0.7 * np.sin(20.0))
+    np.testing.assert_allclose(
+        functions.sine_product(np.array([[0.25, 0.5, -0.5]])), [-5 * np.pi**2]
+    )

@@ -9,10 +9,10 @@ import pann
 from pann.basis import make_basis
 from pann.domain import Box
 from pann.pde import Data, Dirichlet, Initial, Neumann, Problem, Robin
-from pann.pde.newton import least_squares, newton, start, weakest_direction
-from pann.solving import second_order
-from pann.solving.determinacy import constant_in_space, function_norms, is_linear
-from pann.solving.setup import Setup
+from pann.solvers import second_order
+from pann.solvers.assessment import constant_in_space, function_norms, is_linear
+from pann.solvers.newton import least_squares, newton, start, weakest_direction
+from pann.solvers.setup import Setup
 
 LINE = Box(x=(0.0, 1.0))
 SQUARE = Box(x=(0.0, 1.0), y=(0.0, 1.0))

@@ -276,7 +276,7 @@ def test_an_unfitted_model_is_not_saved(tmp_path):
 
 def test_a_broken_regressor_file_is_refused(tmp_path):
     """Every entry of the header and every array, taken out or replaced, gives a FileError."""
-    from pann.files import read, write
+    from pann.io import read, write
 
     model = pann.PANNRegressor(random_state=0, **SMALL).fit(FRAME, Y)
     model.save(tmp_path / "good.pann")

@@ -5,7 +5,7 @@ import pytest
 from numpy.polynomial.legendre import legval
 
 import pann
-from pann.extrapolation import FAR, MAX_MARGIN, margins, tolerated
+from pann.model.extrapolation import FAR, MAX_MARGIN, margins, tolerated
 
 
 @pytest.mark.parametrize("degree", [1, 3, 8, 20])
@@ -65,7 +65,7 @@ def test_a_domain_that_was_given_is_where_the_model_lives():
 def test_files_know_whether_a_model_goes_on_outside(tmp_path):
     x = np.linspace(-1, 1, 50)
     made = pann.fit(x, np.exp(x), degree=10, width=0).model
-    pann.files.save(tmp_path / "model.pann", made)
+    pann.io.save(tmp_path / "model.pann", made)
     loaded = pann.load(tmp_path / "model.pann")
     assert loaded.relative_error == made.relative_error
     np.testing.assert_array_equal(loaded([1.04]), made([1.04]))

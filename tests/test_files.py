@@ -20,8 +20,8 @@ from oracles import random_parameters, replace
 import pann
 from pann.basis import Legendre, PiecewiseLegendre, make_basis
 from pann.domain import Box
-from pann.files import FileError, load, model_state, read, save, write
-from pann.model import PANN
+from pann.io import FileError, load, model_state, read, save, write
+from pann.model.pann import PANN
 from pann.network import AxisUnits, Circles, Periodic, RandomFourier, RePU, activation_named
 from pann.network.activations import Tanh
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import pann
-from pann.checkpoints import kept_in
-from pann.fits_together import fit_together, num_fits_that_fit
-from pann.runtime_limits import Progress
+from pann.io.checkpoint import kept_in
+from pann.regression.batch import fit_together, num_fits_that_fit
+from pann.runtime.limits import Progress
 from pann.training import LBFGS, Adam, Constant, Prune
 
 RECIPE = (Adam(30, Constant(1e-2), record_every=10), Prune(1e-2), LBFGS(3), Prune(1e-2))
@@ -151,7 +151,7 @@ def test_no_cases_and_unknown_options_are_refused() -> None:
 
 def test_the_device_says_how_many_fits_are_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {"num_terms": 100, "num_units": 300, "trials": 1, "precision": "float32"}
-    monkeypatch.setattr("pann.fits_together.device_memory", lambda: 1e9)
+    monkeypatch.setattr("pann.regression.fit.batch.device_memory", lambda: 1e9)
 
     def count(num_points: int, steps: int = 100, by_constraint: bool = True) -> int:
         seen = num_points * steps

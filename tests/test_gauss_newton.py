@@ -22,7 +22,7 @@ from oracles import (
 
 from pann.training import GaussNewton
 from pann.training.gauss_newton import _Problem
-from pann.training.stage import CONVERGED, HELD_OUT, REASONS, ROUND_OFF
+from pann.training.task import CONVERGED, HELD_OUT, REASONS, ROUND_OFF
 
 STAGE = GaussNewton(60, damping=1e-3, record_every=1)
 

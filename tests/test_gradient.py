@@ -22,9 +22,9 @@ from oracles import (
     weighted_fit,
 )
 
-from pann.loss import Loss
 from pann.training import LBFGS, Adam, Constant, Cosine
-from pann.training.stage import CONVERGED, HELD_OUT, NOT_FINITE, REASONS, RUNNING
+from pann.training.loss import Loss
+from pann.training.task import CONVERGED, HELD_OUT, NOT_FINITE, REASONS, RUNNING
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ import pytest
 import pann
 from pann import Box, Dirichlet, Problem
 from pann.basis import make_basis
-from pann.pde.gradual import gradual, has_a_first_step
-from pann.solving.setup import Setup
+from pann.solvers.gradual import gradual, has_a_first_step
+from pann.solvers.setup import Setup
 
 LINE = Box(x=(-1, 1))
 

@@ -10,13 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 import pann
-from pann.cli import app, fit
-from pann.equation_cli import solve
-from pann.grid_files import read_grid
-from pann.grid_options import OPTIONS
-from pann.grid_work import solve_row
+from pann.cli.grid import OPTIONS, read_grid, solve_row
+from pann.cli.main import app, fit
+from pann.cli.solve import solve
+from pann.cli.sweep_screen import table_lines
 from pann.runs import Row, Store, sweep
-from pann.sweep_screen import table_lines
 
 EXAMPLE = pathlib.Path(__file__).parent.parent / "examples" / "sweep.toml"
 POISSON = """
@@ -170,7 +168,7 @@ def test_options_of_a_row_reach_the_solver(tmp_path, monkeypatch):
         given.update(options, problem=problem.name)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pann.grid_work.solve", note)
+    monkeypatch.setattr("pann.cli.main.grid.solve", note)
     text = """
         solve = "kdv"
         grid.width = [[8, 4]]

@@ -10,11 +10,11 @@ import pytest
 import pann
 from pann.basis import make_basis
 from pann.domain import Box, Faces
-from pann.files import read, write
+from pann.io import read, write
 from pann.pde import Data, Dirichlet, Initial, Interface, Neumann, Periodic, Problem
-from pann.pde.ansatz import Ansatz
-from pann.pde.blocks import make_block
 from pann.pde.checks import checked
+from pann.pde.collocation import make_block
+from pann.pde.hard_conditions import Ansatz
 from pann.pde.lift import make_ansatz
 from pann.pde.placing import place_conditions, place_inside
 
@@ -463,11 +463,11 @@ def test_derivatives_are_the_analytic_ones(solved, rng):
 
 
 def test_datasets_and_pictures_show_u(solved):
-    from pann.pictures import plots
+    from pann.plot import fields
 
     data = solved.to_xarray(resolution=5)
     np.testing.assert_allclose(data.u.sel(x=1.0, y=1.5), harmonic(1.0, 1.5), rtol=0, atol=1e-13)
-    values = plots._fields(solved)["u"]
+    values = fields._fields(solved)["u"]
     assert np.max(values["|error|"]) < 1e-9
     solved.plot()
 

@@ -10,21 +10,20 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import pann
-from pann.architecture import Architecture
 from pann.basis import PiecewiseLegendre, make_basis
 from pann.domain import Box
-from pann.model import trainable
+from pann.model.architecture import Architecture
+from pann.model.pann import trainable
 from pann.network import activation_named
 from pann.pde import Data, Dirichlet, Initial, Interface, Neumann, Problem
-from pann.pde.blocks import make_block
 from pann.pde.checks import checked
+from pann.pde.collocation import make_block
 from pann.pde.evaluation import network_channels
-from pann.pde.levenberg import backgrounds
-from pann.pde.levenberg_step import State, network_jacobian
-from pann.pde.newton import start
 from pann.pde.placing import place_conditions, place_inside, points_inside, points_per_axis_of
 from pann.problems import darcy_across
-from pann.solving.second_order import degrees_to_try
+from pann.solvers.levenberg import State, backgrounds, network_jacobian
+from pann.solvers.newton import start
+from pann.solvers.second_order import degrees_to_try
 from pann.training.gauss_newton import network_only
 
 LINE = Box(x=(1, 3))

@@ -13,14 +13,21 @@ from scipy.special import erf
 import pann
 from pann.basis import make_basis
 from pann.pde import Data, Dirichlet, Initial, Problem
-from pann.pde.blocks import make_block
-from pann.pde.data_fit import Linearized, fit_parameters, fit_with_data, smooth_fit
-from pann.pde.linearization import rows_at
-from pann.pde.newton import Unknowns, _size, residual_and_jacobian, start
+from pann.pde.collocation import make_block
 from pann.pde.placing import place_conditions, place_inside
-from pann.pde.reduced_fit import Forward, is_determined, other_guesses
 from pann.points import sample
 from pann.problems import kdv_inverse
+from pann.solvers.data_fit import (
+    Forward,
+    Linearized,
+    fit_parameters,
+    fit_with_data,
+    is_determined,
+    other_guesses,
+    rows_at,
+    smooth_fit,
+)
+from pann.solvers.newton import Unknowns, _size, residual_and_jacobian, start
 
 # ---- The linear algebra ----
 

@@ -9,9 +9,9 @@ import pytest
 
 from pann import Box, Dirichlet, Problem, make_basis, solve
 from pann.basis import PiecewiseLegendre
-from pann.bounded_cache import BoundedCache
-from pann.pde.blocks import make_block
+from pann.pde.collocation import make_block
 from pann.pde.placing import place_conditions, place_inside, points_inside
+from pann.runtime.cache import BoundedCache
 
 SQUARE = Box(x=(-1, 1), y=(0, 2))
 ORDERS = ((2, 0), (0, 2))

@@ -8,10 +8,10 @@ from oracles import random_parameters
 from pann.basis import make_basis
 from pann.domain import Box
 from pann.pde import Dirichlet, Initial, Problem
-from pann.pde.blocks import make_block
 from pann.pde.checks import checked
+from pann.pde.collocation import make_block
 from pann.pde.evaluation import block_channels
-from pann.pde.laplacian import with_laplacian
+from pann.pde.operators import with_laplacian
 from pann.pde.placing import place_inside
 from pann.points import uniform
 from pann.problems import PROBLEMS

@@ -9,15 +9,22 @@ import numpy as np
 import pytest
 
 import pann
-from pann.architecture import Architecture
 from pann.basis import make_basis
+from pann.model.architecture import Architecture
 from pann.network import activation_named
-from pann.pde.blocks import make_block
-from pann.pde.levenberg import levenberg_marquardt
-from pann.pde.levenberg_step import Damping, State, _system, jacobians, residual_norm, try_steps
-from pann.pde.newton import start
+from pann.pde.collocation import make_block
 from pann.problems import allen_cahn
-from pann.solving.setup import Setup
+from pann.solvers.levenberg import (
+    Damping,
+    State,
+    _system,
+    jacobians,
+    levenberg_marquardt,
+    residual_norm,
+    try_steps,
+)
+from pann.solvers.newton import start
+from pann.solvers.setup import Setup
 
 
 @pytest.fixture(autouse=True)

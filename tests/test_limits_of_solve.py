@@ -11,8 +11,8 @@ import pytest
 import pann
 from pann.domain import Box
 from pann.pde import Dirichlet, Initial, Problem
-from pann.runtime_limits import Stopped
-from pann.solution import Report, verdict
+from pann.runtime.limits import Stopped
+from pann.solvers.solution import Report, verdict
 
 LINE = Box(x=(-1.0, 1.0))
 ZERO = [Dirichlet(LINE.boundary, 0.0)]

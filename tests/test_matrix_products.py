@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pann import matrix_products
+from pann.runtime import matmul
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +17,7 @@ def double_precision():
 @pytest.fixture
 def on_a_gpu(monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    monkeypatch.setattr(matrix_products, "ROWS_A_BLOCK", 16)
+    monkeypatch.setattr(matmul, "ROWS_A_BLOCK", 16)
 
 
 def make_rows(count, columns):
@@ -28,7 +28,7 @@ def make_rows(count, columns):
 # 102 rows are six blocks; 103 need padding; 20 are one block.
 @pytest.mark.parametrize("count", [102, 103, 20])
 @pytest.mark.parametrize("columns", [2, 5])
-@pytest.mark.parametrize("multiply", [matrix_products.product, matrix_products.combine])
+@pytest.mark.parametrize("multiply", [matmul.product, matmul.combine])
 def test_values_and_derivatives_are_those_of_a_matrix_product(count, columns, multiply, on_a_gpu):
     rows, matrix = make_rows(count, columns)
     size = lambda multiply: lambda rows, matrix: jnp.sum(jnp.sin(multiply(rows, matrix)))
@@ -49,13 +49,13 @@ def test_trials_are_mapped(on_a_gpu):
     rows, matrix = make_rows(102, 5)
     several = jnp.stack([matrix, 2 * matrix])
     slope = lambda multiply: jax.grad(lambda m: jnp.sum(jnp.sin(multiply(rows, m))))
-    found = jax.vmap(slope(matrix_products.product))(several)
+    found = jax.vmap(slope(matmul.product))(several)
     np.testing.assert_allclose(found, jax.vmap(slope(jnp.matmul))(several), atol=1e-12)
 
 
 def test_the_gradient_is_summed_in_blocks(on_a_gpu):
     rows, matrix = make_rows(102, 5)
-    slope = jax.grad(lambda m: jnp.sum(jnp.sin(matrix_products.product(rows, m))))
+    slope = jax.grad(lambda m: jnp.sum(jnp.sin(matmul.product(rows, m))))
     shapes = [
         step.outvars[0].aval.shape
         for step in jax.make_jaxpr(slope)(matrix).eqns
@@ -67,7 +67,7 @@ def test_the_gradient_is_summed_in_blocks(on_a_gpu):
 
 @pytest.mark.parametrize("count", [64, 61])
 def test_half_of_a_symmetric_product(count, on_a_gpu, monkeypatch):
-    monkeypatch.setattr(matrix_products, "LARGE", 32)
+    monkeypatch.setattr(matmul, "LARGE", 32)
     rows, _ = make_rows(count, 1)
-    found = np.tril(matrix_products.lower_gram(rows))
+    found = np.tril(matmul.lower_gram(rows))
     np.testing.assert_allclose(found, np.tril(np.asarray(rows) @ np.asarray(rows).T), atol=1e-12)

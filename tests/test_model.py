@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from oracles import count_compilations, forward, output, random_parameters, replace
 
-from pann.architecture import Architecture
 from pann.basis import make_basis
 from pann.domain import Box
-from pann.model import BLOCK, PANN
+from pann.model.architecture import Architecture
+from pann.model.pann import BLOCK, PANN
 from pann.network import AxisUnits, Circles, ModifiedMLP, RandomFourier, activation_named
 
 DOMAIN = Box(x=(0.0, 3.0), y=(-2.0, -1.0))

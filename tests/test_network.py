@@ -13,7 +13,7 @@ from jax.experimental.jet import jet
 from oracles import build, forward, random_parameters, replace
 from scipy import stats
 
-from pann.model import trainable
+from pann.model.pann import trainable
 from pann.network import (
     MLP,
     AxisEmbedding,

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pann.orthogonality import CONSTRAINTS, Half, constraint_norm
+from pann.training.constraints import CONSTRAINTS, Half, constraint_norm
 
 POINTS, UNITS, TERMS = 50, 6, 8
 NORMS = ("frobenius", "spectral")

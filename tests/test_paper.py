@@ -9,23 +9,22 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import pann
-from pann import kept
-from pann.cli import app
-from pann.paper import equations, published, readings, regressions, spectra
-from pann.paper.cells import Measured
-from pann.paper.comparison import FORMATS, Table, compare
-from pann.paper.degrees import degree_of
-from pann.paper.experiments import EXPERIMENTS, MODES, SIZES, experiment_named
-from pann.paper.summary import summarize
 from pann.problems import PROBLEMS
 from pann.runs import Result as RunResult
-from pann.runs import Row, Store, sweep
-from pann.solving import gradient
+from pann.runs import Row, Store, kept, sweep
+from pann.solvers import gradient
 from pann.training import LBFGS, Adam, Prune
+from reproduction import equations, published, readings, regressions, spectra
+from reproduction.cells import Measured
+from reproduction.cli import app
+from reproduction.comparison import FORMATS, Table, compare
+from reproduction.degrees import degree_of
+from reproduction.experiments import EXPERIMENTS, MODES, SIZES, experiment_named
+from reproduction.summary import summarize
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["paper", *(str(argument) for argument in arguments)])
+    return CliRunner().invoke(app, [*(str(argument) for argument in arguments)])
 
 
 # ---- Rows ----

@@ -12,16 +12,16 @@ import pytest
 from typer.testing import CliRunner
 
 from pann.basis import make_basis
-from pann.cli import app
 from pann.domain import Box
-from pann.paper import housing, landscape, published, step_cost
-from pann.paper.comparison import compare
-from pann.paper.drawings import bars, histories, lines, maps
-from pann.paper.drawings.finished import Finished
-from pann.paper.experiments import EXPERIMENTS, MODES, experiment_named
-from pann.paper.figures import FIGURES, draw, finished
 from pann.runs import Result, Store, sweep
 from pann.training import LBFGS, Adam, Prune
+from reproduction import housing, landscape, published, step_cost
+from reproduction.cli import app
+from reproduction.comparison import compare
+from reproduction.drawings import bars, histories, lines, maps
+from reproduction.drawings.finished import Finished
+from reproduction.experiments import EXPERIMENTS, MODES, experiment_named
+from reproduction.figures import FIGURES, draw, finished
 
 # ---- The loss around a trained network ----
 
@@ -398,7 +398,7 @@ def test_errors_that_are_not_finite_are_no_mean() -> None:
 
 
 def run(*arguments: object) -> Any:
-    return CliRunner().invoke(app, ["paper", "figure", *(str(argument) for argument in arguments)])
+    return CliRunner().invoke(app, ["figure", *(str(argument) for argument in arguments)])
 
 
 def test_the_command_writes_a_picture(tmp_path: pathlib.Path) -> None:

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from pann.cli import app
-from pann.paper import equations, housing, readings, regressions
-from pann.paper.experiments import EQUATIONS_TOGETHER, HOUSING_TOGETHER, REGRESSIONS_TOGETHER
+from reproduction.cli import app
 from pann.runs import Row, Store, Summary, Together, sweep
 from pann.runs.together import units_of
-from pann.together import num_cases_that_fit
-from pann.training.stage import Recorder
+from pann.solvers.batch import num_cases_that_fit
+from pann.training.task import Recorder
+from reproduction import equations, housing, readings, regressions
+from reproduction.experiments import EQUATIONS_TOGETHER, HOUSING_TOGETHER, REGRESSIONS_TOGETHER
 
 SMALL = {
     "model": "PANN",
@@ -67,7 +67,7 @@ def test_records_are_those_of_rows_run_alone(tmp_path: pathlib.Path) -> None:
     samplings = ("sobol", "poisson_disk")
     rows = [Row("poisson", {**plain, **SMALL, "sampling": each}) for each in samplings]
     stores = Store(tmp_path / "alone"), Store(tmp_path / "together")
-    work = "pann.paper.equations:run"
+    work = "reproduction.equations:run"
     assert sweep(rows, work, stores[0]) == Summary(done=2)
     assert sweep(rows, work, stores[1], together=EQUATIONS_TOGETHER) == Summary(done=2)
     for row in rows:
@@ -108,7 +108,7 @@ def test_regressions_have_the_records_of_rows_run_alone_also_after_a_kill(
         Row("constraints", {**plain, **small, **own})
         for own in ({"constraint": "B"}, {"constraint": "B", "seed": 2})
     ]
-    work, stores = "pann.paper.regressions:run", (Store(tmp_path / "a"), Store(tmp_path / "b"))
+    work, stores = "reproduction.regressions:run", (Store(tmp_path / "a"), Store(tmp_path / "b"))
     assert sweep(rows, work, stores[0]) == Summary(done=2)
 
     record, calls = Recorder.record, []
@@ -169,10 +169,10 @@ def test_the_more_a_row_takes_the_fewer_fit(monkeypatch: pytest.MonkeyPatch) -> 
     (row, *_) = equations.rows("poisson", "full", "faithful")
     problem = equations.problem_of(row.configuration)
     options = equations.faithful_options(row.configuration) | {"width": 50, "depth": 3}
-    monkeypatch.setattr("pann.together.device_memory", lambda: 1e9)
+    monkeypatch.setattr("pann.solvers.batch.device_memory", lambda: 1e9)
     count = {n: num_cases_that_fit(problem, **{**options, "points": n}) for n in (1024, 8192)}
     assert 1 <= count[8192] < count[1024]
-    monkeypatch.setattr("pann.together.device_memory", lambda: 1e3)
+    monkeypatch.setattr("pann.solvers.batch.device_memory", lambda: 1e3)
     assert num_cases_that_fit(problem, **options) == 1
 
 

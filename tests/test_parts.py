@@ -12,19 +12,19 @@ from jax.flatten_util import ravel_pytree
 from oracles import random_parameters
 
 import pann
-from pann.architecture import Architecture
 from pann.basis import make_basis
-from pann.checkpoints import open_checkpoint
-from pann.loss import Loss
-from pann.model import trainable
+from pann.io.checkpoint import open_checkpoint
+from pann.model.architecture import Architecture
+from pann.model.pann import trainable
 from pann.network import activation_named
 from pann.pde import Dirichlet, Periodic, Problem
 from pann.pde.placing import place_conditions, place_inside
 from pann.pde.rows import Causal, equation_rows
-from pann.solving import budget
-from pann.solving.gradient import Case, prepare, training_options
-from pann.solving.plan import make_plan
+from pann.solvers import setup
+from pann.solvers.gradient import Case, prepare, training_options
+from pann.solvers.plan import make_plan
 from pann.training import Adam, GradNorm, Task
+from pann.training.loss import Loss
 
 STRIP = pann.Box(x=(-1, 1), t=(0, 3), time="t")
 NUM_POINTS = 60
@@ -151,19 +151,19 @@ def architecture(*widths):
 
 
 def test_a_part_has_fewer_points_the_more_a_point_takes(monkeypatch):
-    monkeypatch.setattr(budget, "_num_cores", lambda: 1)
-    assert budget.cached_points(architecture(100, 50), 1) == 512
-    assert budget.cached_points(architecture(100, 50), 2) == 256
-    assert budget.cached_points(architecture(100, 50), 1000) == budget.FEWEST_CACHED_POINTS
-    assert budget.cached_points(architecture(), 1) is None
-    monkeypatch.setattr(budget, "_num_cores", lambda: 3)
-    assert budget.cached_points(architecture(100, 50), 1) == 3 * 1024
+    monkeypatch.setattr(setup, "_num_cores", lambda: 1)
+    assert setup.cached_points(architecture(100, 50), 1) == 512
+    assert setup.cached_points(architecture(100, 50), 2) == 256
+    assert setup.cached_points(architecture(100, 50), 1000) == setup.FEWEST_CACHED_POINTS
+    assert setup.cached_points(architecture(), 1) is None
+    monkeypatch.setattr(setup, "_num_cores", lambda: 3)
+    assert setup.cached_points(architecture(100, 50), 1) == 3 * 1024
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert budget.cached_points(architecture(100, 50), 1) is None
+    assert setup.cached_points(architecture(100, 50), 1) is None
 
 
 def test_a_gradient_keeps_nothing_of_the_other_parts(monkeypatch):
-    monkeypatch.setattr(budget, "_num_cores", lambda: 1)
+    monkeypatch.setattr(setup, "_num_cores", lambda: 1)
     plan = make_plan(
         pann.problems.poisson(),
         degree=3,

@@ -14,13 +14,13 @@ import pann
 from pann.basis import make_basis
 from pann.domain import Box
 from pann.pde import Data, Dirichlet, Initial, Neumann, Periodic, Problem, Robin
-from pann.pde.blocks import make_block
 from pann.pde.checks import checked
+from pann.pde.collocation import make_block
 from pann.pde.conditions import values_at
 from pann.pde.fields import Field
-from pann.pde.newton import least_squares, newton, residual_and_jacobian, start
 from pann.pde.placing import OnFaces, face_points, place_conditions, place_inside
 from pann.points import from_array
+from pann.solvers.newton import least_squares, newton, residual_and_jacobian, start
 
 SQUARE = Box(x=(-1, 1), y=(0, 3))
 LINE = Box(x=(0, 2))
@@ -358,7 +358,7 @@ def test_a_saved_solution_is_evaluated_without_the_users_code(solved, tmp_path):
 
 
 def test_a_broken_solution_file_is_refused(solved, tmp_path):
-    from pann.files import read, write
+    from pann.io import read, write
 
     solved.save(tmp_path / "u.pann")
     kind, header, arrays = read(tmp_path / "u.pann")
@@ -413,11 +413,11 @@ def test_a_network_that_does_not_help_is_not_kept():
 def test_the_networks_jacobian_is_that_of_automatic_differentiation(widths, kind, rng):
     from jax.flatten_util import ravel_pytree
 
-    from pann.architecture import Architecture
-    from pann.model import trainable
+    from pann.model.architecture import Architecture
+    from pann.model.pann import trainable
     from pann.network import activation_named
     from pann.pde.evaluation import block_channels, network_channels
-    from pann.pde.levenberg_step import State, network_jacobian
+    from pann.solvers.levenberg import State, network_jacobian
     from pann.training.gauss_newton import network_only
 
     problem, basis = system_problem(), make_basis(SQUARE, 3)

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import pann
-from pann.pictures import animation, field_maps
-from pann.pictures import values as solution_values
+from pann.plot import animation, fields
+from pann.plot import values as solution_values
 from pann.training import Adam, Prune
 
 
@@ -165,22 +165,22 @@ def test_each_field_has_its_row(waves: pann.Solution) -> None:
 
 def test_only_a_field_of_both_signs_is_white_at_zero() -> None:
     wave = np.sin(np.linspace(0, 20, 2001))
-    signed = field_maps.field_colors(wave - 0.5).options
+    signed = fields.field_colors(wave - 0.5).options
     assert signed["cmap"] == "RdBu_r"
     assert -signed["vmin"] == signed["vmax"] == pytest.approx(1.5, rel=1e-4)
     # A solution that is not negative may be below zero by its error.
-    plain = field_maps.field_colors(1 + 1.001 * wave).options
+    plain = fields.field_colors(1 + 1.001 * wave).options
     assert plain["cmap"] == "viridis"
     assert plain["vmin"] == pytest.approx(-0.001, abs=1e-4)
 
 
 def test_errors_of_zero_have_a_color() -> None:
-    assert field_maps.error_decades(np.zeros(5)).options["vmax"] > 0
-    colors = field_maps.error_decades(np.array([0.0, 1e-9, 1e-3, 1.0]))
+    assert fields.error_decades(np.zeros(5)).options["vmax"] > 0
+    colors = fields.error_decades(np.array([0.0, 1e-9, 1e-3, 1.0]))
     assert colors.extend == "min"
     assert colors.options["norm"](0.0) == 0.0
     assert colors.options["norm"](1.0) == 1.0
-    assert field_maps.error_decades(np.array([0.02, 1.0])).extend == "neither"
+    assert fields.error_decades(np.array([0.02, 1.0])).extend == "neither"
 
 
 # ---- Snapshots ----

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 
-from pann import disks, points
+from pann import points
 from pann.domain import Box
 from pann.points import Points
 
@@ -351,7 +351,7 @@ def test_candidates_stay_as_if_taken_one_after_another():
     for index, candidate in enumerate(candidates):
         if all(np.linalg.norm(candidate - candidates[other]) > 0.1 for other in taken):
             taken.append(index)
-    assert np.flatnonzero(disks._keep_apart(candidates, 0.1)).tolist() == taken
+    assert np.flatnonzero(points._keep_apart(candidates, 0.1)).tolist() == taken
 
 
 def test_poisson_disk_names_another_sampler_where_it_has_no_answer():
@@ -388,7 +388,7 @@ def no_generation(monkeypatch):
     def forbidden(*_):
         raise AssertionError("points were generated in spite of the cache")
 
-    return lambda: monkeypatch.setattr(disks, "_poisson_disk", forbidden)
+    return lambda: monkeypatch.setattr(points, "_poisson_disk", forbidden)
 
 
 def test_cached_points_are_those_that_were_generated(cache_folder, no_generation):
@@ -412,7 +412,7 @@ def test_other_dimensions_counts_seeds_and_versions_have_other_files(cache_folde
     points.poisson_disk(SPACE, 50)
     points.poisson_disk(PLANE, 51)
     points.poisson_disk(PLANE, 50, seed=1)
-    monkeypatch.setattr(disks, "_POISSON_DISK_VERSION", 1_000_000)
+    monkeypatch.setattr(points, "_POISSON_DISK_VERSION", 1_000_000)
     points.poisson_disk(PLANE, 50)
     assert len(list(cache_folder.iterdir())) == 5
 

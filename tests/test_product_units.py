@@ -10,13 +10,11 @@ from oracles import make_task, random_parameters, random_rows, stack
 from scipy.interpolate import BSpline
 
 import pann
-from pann import files
-from pann.files.model_state import model_from_state, model_state
+from pann import io
+from pann.io.codec import model_from_state, model_state
 from pann.network import ProductUnits
 from pann.training import PRODUCTS, AddProducts
-from pann.training.products import _stacked
-from pann.training.separable import Columns, Sample, Split, find_products
-from pann.training.splines import Spline
+from pann.training.spline_products import Columns, Sample, Spline, Split, _stacked, find_products
 
 SQUARE = pann.Box(x1=(-1, 1), x2=(-1, 1))
 
@@ -168,9 +166,9 @@ def model():
 
 def test_a_model_with_products_comes_back(model, tmp_path):
     path = tmp_path / "model.pann"
-    files.save(path, model)
+    io.save(path, model)
     points, _ = rows_of(rough, 500, 7)
-    np.testing.assert_array_equal(files.load(path)(points), model(points))
+    np.testing.assert_array_equal(io.load(path)(points), model(points))
 
 
 def test_products_of_a_wrong_shape_are_refused(model):
@@ -178,5 +176,5 @@ def test_products_of_a_wrong_shape_are_refused(model):
     for key, value in (("num_units", 0), ("num_cells", header["products"]["num_cells"] + 1)):
         broken = json.loads(json.dumps(header))
         broken["products"][key] = value
-        with pytest.raises(files.FileError):
+        with pytest.raises(io.FileError):
             model_from_state(broken, arrays)

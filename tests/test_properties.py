@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as arrays
 from pann.basis import Chebyshev, Fourier, Legendre
 from pann.basis.index_sets import hyperbolic_cross, tensor_product, total_degree
 from pann.domain import Box
-from pann.files import read, write
+from pann.io import read, write
 
 few = settings(derandomize=True, database=None, max_examples=25, deadline=None)
 reference = st.floats(-1, 1)

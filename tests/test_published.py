@@ -16,9 +16,9 @@ import pytest
 
 from pann.basis import make_basis
 from pann.domain import Box
-from pann.paper import EXHIBITS, degree_of, load, tables, terms_of
-from pann.paper.published import BOOLEANS, FLOATS, INTEGERS
-from pann.solving.plan import degree_by_rule
+from pann.solvers.plan import degree_by_rule
+from reproduction import EXHIBITS, degree_of, load, tables, terms_of
+from reproduction.published import BOOLEANS, FLOATS, INTEGERS
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAPER = pathlib.Path(os.environ.get("PAPER_TEX", ROOT.parent / "shared" / "paper" / "paper.tex"))
@@ -52,7 +52,9 @@ Row = dict[str, str]
 
 def read_raw(name: str) -> list[Row]:
     """The file as texts, so that 5.10e-06 stays what it is."""
-    text = resources.files("pann.paper").joinpath(f"{name}.csv").read_text(encoding="utf-8")
+    text = (
+        resources.files("reproduction").joinpath("data", f"{name}.csv").read_text(encoding="utf-8")
+    )
     return list(csv.DictReader(text.splitlines()))
 
 
@@ -204,7 +206,7 @@ def test_a_mistyped_name_is_told_what_there_is() -> None:
 def test_names_of_exhibits_are_unique_and_every_file_is_one_of_theirs() -> None:
     names = [each.name for each in EXHIBITS]
     assert len(set(names)) == len(names)
-    files = {each.name for each in resources.files("pann.paper").iterdir()}
+    files = {each.name for each in resources.files("reproduction").joinpath("data").iterdir()}
     assert {f"{name}.csv" for name in tables()} == {each for each in files if each[-4:] == ".csv"}
     assert set(tables()) <= set(names)
 

@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from pann.training.line_search import CURVATURE, DECREASE, MAX_STEPS, Evaluated, search
-from pann.training.quasi_newton import empty_memory, iterate
+from pann.numerics.lbfgs import (
+    CURVATURE,
+    DECREASE,
+    MAX_STEPS,
+    Evaluated,
+    empty_memory,
+    iterate,
+    search,
+)
 
 
 def evaluation(function):

@@ -8,12 +8,14 @@ import pandas as pd
 import pytest
 from oracles import count_compilations
 
-from pann import baselines, targets
+from pann import baselines
 from pann import points as samplers
-from pann.basis import christoffel_weights, make_basis, memory
+from pann.basis import christoffel_weights, make_basis
 from pann.domain import Box
 from pann.network import AxisUnits
-from pann.regression import fit, relative_l2
+from pann.problems import functions
+from pann.regression.fit import fit, relative_l2
+from pann.runtime import memory
 from pann.training import (
     LBFGS,
     Adam,
@@ -203,14 +205,14 @@ def test_a_product_of_legendre_polynomials_is_found_as_one_term(constraint):
     x = samplers.sobol(SQUARE, 1024).coordinates
     made = fit(
         x,
-        targets.legendre_product(x),
+        functions.legendre_product(x),
         domain=SQUARE,
         degree=20,
         width=8,
         depth=2,
         constraint=constraint,
     )
-    assert made.errors(NEW, targets.legendre_product(NEW))[0] < 1e-11
+    assert made.errors(NEW, functions.legendre_product(NEW))[0] < 1e-11
     (term,) = made.model.terms()
     assert term.name == "P10(x1) P10(x2)"
     assert float(term.coefficients[0]) == pytest.approx(1, abs=1e-12)
@@ -221,7 +223,7 @@ def test_a_product_of_legendre_polynomials_is_found_as_one_term(constraint):
 def test_on_a_function_with_kinks_and_waves_both_halves_beat_either():
     """The paper's non-smooth function (section 4.2), with a network of one hidden layer."""
     x = samplers.poisson_disk(SQUARE, 1024).coordinates
-    function = targets.non_smooth(2.0)
+    function = functions.non_smooth(2.0)
     y, true = function(x), function(NEW)
     options = {"domain": SQUARE, "width": 12, "depth": 1, "trials": 2}
     both = fit(x, y, degree=15, **options)

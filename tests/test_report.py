@@ -20,18 +20,18 @@ from browsers import look, open_browser, show, until, why_absent
 from report_stores import add_record, made_up_store
 from typer.testing import CliRunner, Result
 
-from pann.cli import app
-from pann.paper.cells import Cell, Measured, cells_of
-from pann.paper.deviations import deviations
-from pann.paper.experiments import EXPERIMENTS, experiment_named
-from pann.report_page import run_details
-from pann.report_page.page import Detail, Facts, Page, Section, Table, Value
-from pann.report_page.paper import paper_page
-from pann.report_page.plots import coarser, packed
-from pann.report_page.run_details import in_steps, make_details
-from pann.report_page.verdicts import ABOVE, BELOW, WITHIN, judge, value_of
-from pann.report_page.writing import render, unpack, write_page
+from pann.cli.main import app
+from pann.report import run_details
+from pann.report.page import Detail, Facts, Page, Section, Table, Value
+from pann.report.plots import coarser, packed
+from pann.report.run_details import in_steps, make_details
+from pann.report.writing import render, unpack, write_page
 from pann.runs import Row, Store
+from reproduction.cells import Cell, Measured, cells_of
+from reproduction.deviations import deviations
+from reproduction.experiments import EXPERIMENTS, experiment_named
+from reproduction.report.paper import paper_page
+from reproduction.report.verdicts import ABOVE, BELOW, WITHIN, judge, value_of
 
 # Of the whole paper with all its rows; the bytes and seconds of that: python -m benchmarks report.
 MOST_BYTES = 10_000_000
@@ -249,7 +249,7 @@ def test_the_overview_counts_what_is_reached(tmp_path: pathlib.Path) -> None:
 
 
 def published_cell(row: Row) -> dict[str, float]:
-    from pann.paper.published import load
+    from reproduction.published import load
 
     frame = load("kdv")
     for name in ("sampling", "model", "base", "width", "depth", "num_points"):
@@ -419,7 +419,7 @@ def test_a_folder_of_runs_and_models_becomes_a_page(tmp_path: pathlib.Path) -> N
     regressor = pann.PANNRegressor(degree=2, width=0).fit(x, x[:, 0] * x[:, 1])
     regressor.save(tmp_path / "mine" / "table.pann")
     fitted = pann.fit(2 * x - 1, 2 + x[:, 0], domain=square, degree=2, width=0)
-    pann.files.save(tmp_path / "mine" / "function.pann", fitted.model)
+    pann.io.save(tmp_path / "mine" / "function.pann", fitted.model)
     (tmp_path / "mine" / "broken.pann").write_bytes(b"no zip")
     made_up_store(tmp_path / "mine" / "store", (experiment_named("norms"),))
     result = run("report", tmp_path / "mine", "--out", tmp_path / "page.html")
@@ -447,7 +447,7 @@ def _is_map_of(figure: dict[str, Any], side: int) -> bool:
 
 
 def test_runs_of_ones_own_are_told_with_means_and_links(tmp_path: pathlib.Path) -> None:
-    from pann.report_page.own import own_page
+    from pann.report.own import own_page
 
     store = Store(tmp_path)
     for width in (8, 16):

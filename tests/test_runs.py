@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 from run_works import noted, square
 
-from pann.files import FileError
+from pann.io import FileError
 from pann.runs import Claims, Result, Row, Store, Summary, parse_shard, programs, sweep
 from pann.runs import attempt as attempts
 from pann.runs.claims import look

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import pann
-from pann.progress import display, progress_line, supervised
-from pann.runtime_limits import Progress, Stopped, limited
+from pann.runtime.limits import Progress, Stopped, limited
+from pann.runtime.progress import display, progress_line, supervised
 
 STEP = Progress("Adam", 5, 10, {"data": 0.125})
 X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
@@ -176,7 +176,7 @@ def stopping_clock(monkeypatch, at: int) -> list[Progress]:
     """Let the time be up at the report with this number; the reports are returned."""
     seen: list[Progress] = []
     monkeypatch.setattr(
-        "pann.runtime_limits.time.monotonic", lambda: 1e6 * (len(seen) >= at), raising=True
+        "pann.runtime.limits.time.monotonic", lambda: 1e6 * (len(seen) >= at), raising=True
     )
     return seen
 

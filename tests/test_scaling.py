@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from pann.scaling import (
-    distance_outside,
-    scale_by_range,
-    scale_by_rank,
-    scale_targets,
-)
+from pann.regression.scaling import distance_outside, scale_by_range, scale_by_rank, scale_targets
 
 # Of the constants below; tests draw from the fixture `rng`.
 DRAWN = np.random.default_rng(0)

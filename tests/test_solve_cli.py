@@ -16,13 +16,14 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import pann
-from pann import compilation_cache, problem_files, progress, solve_commands
-from pann.cli import app
+from pann.cli import problem_files, solve_commands
+from pann.cli.main import app
 from pann.network import RandomFourier
-from pann.pictures import field_maps
+from pann.plot import fields
 from pann.problems import PROBLEMS
-from pann.runtime_limits import Progress
-from pann.solving import beside
+from pann.runtime import compile, progress
+from pann.runtime.limits import Progress
+from pann.solvers import network
 
 SOURCE = pathlib.Path(__file__).parent.parent / "src"
 GOOD = """
@@ -36,7 +37,7 @@ problem = pann.Problem.manufactured(line, lambda u: u.xx + u, lambda x: jnp.exp(
 def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
     """The current folder; the configuration of JAX is left alone."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(compilation_cache, "use_compilation_cache", lambda: None)
+    monkeypatch.setattr(compile, "use_compilation_cache", lambda: None)
     (tmp_path / "mine.py").write_text(GOOD, encoding="utf-8")
     return tmp_path
 
@@ -281,7 +282,7 @@ def test_interrupted_from_the_shell_it_goes_on_from_the_shell(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(beside, "_complementary", stop)
+        patch.setattr(network, "_complementary", stop)
         stopped = run(*command)
     assert stopped.exit_code == 130
     assert (
@@ -404,7 +405,7 @@ def test_a_cache_that_cannot_be_written_does_no_harm(
 ) -> None:
     monkeypatch.undo()
     monkeypatch.setenv("PANN_CACHE", str(folder / "mine.py"))
-    assert compilation_cache.use_compilation_cache() is None
+    assert compile.use_compilation_cache() is None
 
 
 # ---- Pictures ----
@@ -476,9 +477,9 @@ def test_each_field_has_its_row_and_a_network_its_half() -> None:
 def test_extreme_values_leave_the_rest_its_color() -> None:
     values = np.sin(np.linspace(0, 30, 1000))
     values[0] = 1000.0
-    colors, extend = field_maps.field_colors(values)
+    colors, extend = fields.field_colors(values)
     assert (colors["vmax"], extend) == (pytest.approx(1.0, rel=1e-3), "both")
-    colors, extend = field_maps.field_colors(np.full(10, 3.0) + 1e-15)
+    colors, extend = fields.field_colors(np.full(10, 3.0) + 1e-15)
     assert colors["vmax"] - colors["vmin"] > 1e-6
 
 

@@ -11,17 +11,17 @@ from oracles import count_compilations, random_parameters
 
 import pann
 from pann import baselines
-from pann.architecture import Architecture
 from pann.basis import make_basis, orthonormal_scales
 from pann.domain import Box
-from pann.loss import Loss
-from pann.model import PANN, trainable
+from pann.model.architecture import Architecture
+from pann.model.pann import PANN, trainable
 from pann.network import ModifiedMLP, activation_named
 from pann.pde import Data, Dirichlet, Initial, Neumann, Problem
 from pann.pde.placing import place_conditions, place_inside
 from pann.pde.rows import Causal, equation_rows
 from pann.problems import poisson
 from pann.training import LBFGS, Adam, Constant, GradNorm, LeastSquares, Prune, Task
+from pann.training.loss import Loss
 
 SQUARE = Box(x=(-1, 1), y=(0, 3))
 LINE = Box(x=(0, 5))

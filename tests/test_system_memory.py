@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pann import system_memory
-from pann.system_memory import available_memory
+from pann.runtime import memory
+from pann.runtime.memory import available_memory
 
 KIB = 1024
 UNLIMITED_V1 = "9223372036854771712"
@@ -79,5 +79,5 @@ def test_without_meminfo_the_physical_pages_count(tmp_path):
 
 
 def test_training_of_equations_counts_on_what_is_left(monkeypatch):
-    monkeypatch.setattr(system_memory, "available_memory", lambda: 1000)
-    assert system_memory.device_memory() == pytest.approx(system_memory.SHARE * 1000)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
+    assert memory.device_memory() == pytest.approx(memory.SHARE * 1000)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pann import tables
+from pann.cli import csv
 
 CURE = "mend {column}"
 
@@ -36,31 +36,31 @@ def written(folder: pathlib.Path, text: str | bytes, name: str = "data.csv") -> 
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_one_table_in_many_dresses(name: str, content: bytes, tmp_path: pathlib.Path) -> None:
-    table = tables.read_table(written(tmp_path, content, name))
+    table = csv.read_table(written(tmp_path, content, name))
     assert table.columns == ["a", "b"]
-    frame = tables.numbers(table, ["b", "a"], cure=CURE)
+    frame = csv.numbers(table, ["b", "a"], cure=CURE)
     np.testing.assert_array_equal(frame.to_numpy(), [[2.5, 1], [-4000, 3]])
     assert frame.to_numpy().dtype == float
 
 
 def test_numbers_come_back_to_the_last_bit(tmp_path: pathlib.Path) -> None:
     values = np.random.default_rng(0).normal(size=1000) * 10.0 ** np.arange(-20, 20).repeat(25)
-    tables.write_csv(tmp_path / "data.csv", pd.DataFrame({"x": values}))
-    frame = tables.numbers(tables.read_table(tmp_path / "data.csv"), ["x"], cure=CURE)
+    csv.write_csv(tmp_path / "data.csv", pd.DataFrame({"x": values}))
+    frame = csv.numbers(csv.read_table(tmp_path / "data.csv"), ["x"], cure=CURE)
     # pandas before 3 reads to within an ulp.
     np.testing.assert_allclose(frame["x"], values, rtol=3e-16)
 
 
 def test_booleans_are_zeros_and_ones(tmp_path: pathlib.Path) -> None:
-    table = tables.read_table(written(tmp_path, "a,b\nTrue,1\nFalse,2\n"))
-    assert tables.numbers(table, ["a"], cure=CURE)["a"].tolist() == [1.0, 0.0]
+    table = csv.read_table(written(tmp_path, "a,b\nTrue,1\nFalse,2\n"))
+    assert csv.numbers(table, ["a"], cure=CURE)["a"].tolist() == [1.0, 0.0]
 
 
 def test_a_saved_index_is_left_out_with_a_warning(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "data.csv"
     pd.DataFrame({"a": [1.0, 2.0]}).to_csv(path)
     with pytest.warns(UserWarning, match="taken for row numbers"):
-        assert tables.read_table(path).columns == ["a"]
+        assert csv.read_table(path).columns == ["a"]
 
 
 FILES = {
@@ -85,32 +85,32 @@ def test_a_file_that_is_no_table_is_refused(
     content: str | bytes, message: str, tmp_path: pathlib.Path
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        tables.read_table(written(tmp_path, content))
+        csv.read_table(written(tmp_path, content))
 
 
 @pytest.mark.parametrize("cut", [5, 30])
 def test_a_gzip_file_that_is_cut_short_is_refused(cut: int, tmp_path: pathlib.Path) -> None:
     packed = gzip.compress(b"a,b\n" + b"1,2\n" * 1000)
     with pytest.raises(ValueError, match="no whole gzip file"):
-        tables.read_table(written(tmp_path, packed[:cut], "data.csv.gz"))
+        csv.read_table(written(tmp_path, packed[:cut], "data.csv.gz"))
 
 
 def test_text_that_calls_itself_gzip_is_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ValueError, match="no whole gzip file"):
-        tables.read_table(written(tmp_path, "a,b\n1,2\n", "data.csv.gz"))
+        csv.read_table(written(tmp_path, "a,b\n1,2\n", "data.csv.gz"))
 
 
 def test_paths_that_are_no_tables(tmp_path: pathlib.Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(ValueError, match="is a folder"):
-        tables.read_table(tmp_path / "folder.csv")
+        csv.read_table(tmp_path / "folder.csv")
     with pytest.raises(ValueError, match="there is no file"):
-        tables.read_table(tmp_path / "none.csv")
+        csv.read_table(tmp_path / "none.csv")
     (tmp_path / "null.csv").symlink_to("/dev/null")
     with pytest.raises(ValueError, match="not a regular file"):
-        tables.read_table(tmp_path / "null.csv")
+        csv.read_table(tmp_path / "null.csv")
     with pytest.raises(ValueError, match="which are the tables that pann reads"):
-        tables.read_table(tmp_path / "data.xlsx")
+        csv.read_table(tmp_path / "data.xlsx")
 
 
 CELLS = {
@@ -135,66 +135,66 @@ CELLS = {
 def test_a_cell_that_is_no_number_is_named_by_column_and_line(
     content: str, message: str, tmp_path: pathlib.Path
 ) -> None:
-    table = tables.read_table(written(tmp_path, content))
+    table = csv.read_table(written(tmp_path, content))
     with pytest.raises(ValueError, match=message):
-        tables.numbers(table, ["b"], cure=CURE)
+        csv.numbers(table, ["b"], cure=CURE)
 
 
 def test_the_cure_can_be_pasted_into_a_shell(tmp_path: pathlib.Path) -> None:
-    table = tables.read_table(written(tmp_path, "my col\nx\n"))
+    table = csv.read_table(written(tmp_path, "my col\nx\n"))
     with pytest.raises(ValueError, match=r"mend 'my col'$"):
-        tables.numbers(table, ["my col"], cure=CURE)
+        csv.numbers(table, ["my col"], cure=CURE)
 
 
 def test_dates_and_lists_of_other_readers_are_no_numbers() -> None:
     frame = pd.DataFrame({"when": pd.to_datetime(["2020-01-01"]), "list": [[1, 2]]})
-    table = tables.Table(pathlib.Path("data.parquet"), frame)
+    table = csv.Table(pathlib.Path("data.parquet"), frame)
     for name in frame:
         with pytest.raises(ValueError, match=f"'{name}' holds .* in row 1 of 'data.parquet'"):
-            tables.numbers(table, [name], cure=CURE)
+            csv.numbers(table, [name], cure=CURE)
 
 
 def test_parquet_asks_for_pyarrow(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(csv.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match="pip install pyarrow"):
-        tables.read_table(written(tmp_path, b"PAR1", "data.parquet"))
+        csv.read_table(written(tmp_path, b"PAR1", "data.parquet"))
 
 
 def test_parquet_is_read_where_pyarrow_is(tmp_path: pathlib.Path) -> None:
     pytest.importorskip("pyarrow")
     path = tmp_path / "data.parquet"
     pd.DataFrame({"a": [1, 2], "b": [True, False]}).to_parquet(path)
-    frame = tables.numbers(tables.read_table(path), ["a", "b"], cure=CURE)
+    frame = csv.numbers(csv.read_table(path), ["a", "b"], cure=CURE)
     np.testing.assert_array_equal(frame.to_numpy(), [[1, 1], [2, 0]])
     with pytest.raises(ValueError, match="no usable Parquet file"):
-        tables.read_table(written(tmp_path, b"junk", "junk.parquet"))
+        csv.read_table(written(tmp_path, b"junk", "junk.parquet"))
 
 
 def test_names_are_split_at_commas_unless_a_column_has_one(tmp_path: pathlib.Path) -> None:
-    table = tables.read_table(written(tmp_path, 'a,b,"c,d"\n1,2,3\n'))
-    assert tables.split_names(["a, b", "c,d", "a"], table) == ["a", "b", "c,d"]
+    table = csv.read_table(written(tmp_path, 'a,b,"c,d"\n1,2,3\n'))
+    assert csv.split_names(["a, b", "c,d", "a"], table) == ["a", "b", "c,d"]
 
 
 @pytest.mark.parametrize(
     "name, hint", [("medinc", "did you mean 'MedInc'"), ("Popluation", "did you mean 'Population'")]
 )
 def test_close_names_are_suggested(name: str, hint: str, tmp_path: pathlib.Path) -> None:
-    table = tables.read_table(written(tmp_path, "MedInc,Population\n1,2\n"))
+    table = csv.read_table(written(tmp_path, "MedInc,Population\n1,2\n"))
     with pytest.raises(ValueError, match=f"no column '{name}' .*{hint}.* its columns are 'MedInc'"):
-        tables.check_columns(table, ["MedInc", name])
+        csv.check_columns(table, ["MedInc", name])
 
 
 def test_a_long_list_of_columns_is_cut() -> None:
-    table = tables.Table(pathlib.Path("wide.csv"), pd.DataFrame(np.ones((1, 50))).add_prefix("c"))
+    table = csv.Table(pathlib.Path("wide.csv"), pd.DataFrame(np.ones((1, 50))).add_prefix("c"))
     with pytest.raises(ValueError, match=r"'c19' and 30 more$"):
-        tables.check_columns(table, ["zzz"])
+        csv.check_columns(table, ["zzz"])
 
 
 @pytest.mark.parametrize(
     "name, stem", [("a.csv", "a"), ("a.b.csv.gz", "a.b"), ("A.CSV.GZ", "A"), ("x.tsv", "x")]
 )
 def test_the_stem_has_no_endings(name: str, stem: str) -> None:
-    assert tables.stem(pathlib.Path("folder") / name) == stem
+    assert csv.stem(pathlib.Path("folder") / name) == stem
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(
@@ -209,17 +209,17 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(
 
     monkeypatch.setattr(pd.DataFrame, "to_csv", lambda self, file, **options: fail(file))
     with pytest.raises(KeyboardInterrupt):
-        tables.write_csv(path, frame)
+        csv.write_csv(path, frame)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_whether_one_can_write_is_known_before(tmp_path: pathlib.Path) -> None:
-    tables.check_writable(tmp_path / "new.csv")
+    csv.check_writable(tmp_path / "new.csv")
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ValueError, match="is a folder"):
-        tables.check_writable(tmp_path)
+        csv.check_writable(tmp_path)
     with pytest.raises(ValueError, match="there is no folder"):
-        tables.check_writable(tmp_path / "none" / "new.csv")
+        csv.check_writable(tmp_path / "none" / "new.csv")
     with pytest.raises(ValueError, match="cannot write to the folder '/proc'"):
-        tables.check_writable(pathlib.Path("/proc/new.csv"))
+        csv.check_writable(pathlib.Path("/proc/new.csv"))

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from numpy.polynomial.legendre import legval
 
-from pann import degrees, tabular
 from pann.basis import make_basis
-from pann.degrees import choose_basis
 from pann.domain import Box
-from pann.tabular import Options, fit_table
+from pann.regression import candidates, degree
+from pann.regression.candidates import Options, fit_table
+from pann.regression.degree import choose_basis
 from pann.training import Adam
 
 
@@ -45,7 +45,7 @@ def test_gaps_in_the_degrees_are_overcome(rng):
 
 def test_the_degree_does_not_depend_on_the_order_of_the_rows(monkeypatch):
     """Every 20th row of this grid has the same x2: the degree along it was not seen."""
-    monkeypatch.setattr(degrees, "MAX_ROWS", 200)
+    monkeypatch.setattr(degree, "MAX_ROWS", 200)
     random = np.random.default_rng(3)
     axes = np.meshgrid(np.linspace(-1, 1, 200), np.linspace(-1, 1, 20), indexing="ij")
     rows = np.stack(axes, axis=-1).reshape(-1, 2)
@@ -177,7 +177,7 @@ def test_halves_add_up_and_a_recipe_is_followed(rng):
 
 def test_padding_rows_does_not_change_what_is_fitted(rng):
     """150 rows are padded to 256 of which 106 weigh nothing: the same least squares."""
-    from pann.regression import fit
+    from pann.regression.fit import fit
 
     rows = rng.uniform(-1, 1, (150, 2))
     values = np.exp(rows[:, 0]) * rows[:, 1]
@@ -195,7 +195,7 @@ def test_nothing_is_learned_from_held_out_rows():
     rows = random.uniform(-1, 1, (300, 2))
     values = rows[:, 0] ** 3 + 0.1 * random.normal(size=300)
     options = Options(recipe=(Adam(2),), width=4, trials=1)
-    held_out = tabular._hold_out(rows, options)
+    held_out = candidates._hold_out(rows, options)
     assert held_out.sum() == 30
     other_rows, other_values = rows.copy(), values.copy()
     other_rows[held_out], other_values[held_out] = 0.3, 50.0
@@ -212,7 +212,7 @@ def test_nothing_is_learned_from_held_out_rows():
 @pytest.mark.parametrize("num_columns", [1, 5, 200])
 def test_ends_of_ranges_are_held_out_last(num_columns):
     rows = np.random.default_rng(1).normal(size=(100, num_columns))
-    held_out = tabular._hold_out(rows, Options())
+    held_out = candidates._hold_out(rows, Options())
     assert held_out.sum() == 10
     within = rows[~held_out]
     if num_columns < 200:  # where every row is the end of some range, some must be held out

@@ -21,7 +21,7 @@ from pann.network import (
     RePU,
     activation_named,
 )
-from pann.network.activation_derivatives import derivatives
+from pann.network.activations import derivatives
 from pann.network.jets import Laplacian, lower_set, partitions, splits
 from pann.network.taylor import check_orders, feature_derivatives, smoothness
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import pann
-from pann.checkpoints import FILE_NAME
-from pann.runtime_limits import Progress
+from pann.io.checkpoint import FILE_NAME
+from pann.runtime.limits import Progress
 from pann.training import LBFGS, Adam, Constant, GradNorm, Prune
-from pann.training.stage import map_trials
+from pann.training.task import map_trials
 
 LINE, STRIP = pann.Box(x=(0, 2)), pann.Box(x=(0, 1), t=(0, 1), time="t")
 WAVE = pann.Problem.manufactured(LINE, lambda u, x: u.xx + 4 * u, lambda x: jnp.sin(2 * x))

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 import pann
 from pann import Box, Data, Dirichlet, Initial, Problem
-from pann.cli import app
-from pann.runtime_limits import Progress
-from pann.solving import second_order, tolerance
+from pann.cli.main import app
+from pann.runtime.limits import Progress
+from pann.solvers import second_order, tolerance
 
 SQUARE = Box(x=(-1, 1), y=(-1, 1))
 RING = Box(x=(0, 2 * np.pi), t=(0, 0.3), periodic="x", time="t")

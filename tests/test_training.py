@@ -26,14 +26,8 @@ from oracles import (
 )
 
 import pann.training
-from pann.loss import Loss, Rows
-from pann.model import PANN, Parameters
-from pann.network import (
-    AxisEmbedding,
-    CircleEmbedding,
-    RandomFourierFeatures,
-    activation_named,
-)
+from pann.model.pann import PANN, Parameters
+from pann.network import AxisEmbedding, CircleEmbedding, RandomFourierFeatures, activation_named
 from pann.training import (
     LBFGS,
     PAPER,
@@ -57,9 +51,10 @@ from pann.training import (
     recipe_named,
     run_recipe,
 )
+from pann.training.loss import Loss, Rows
 from pann.training.place import default_scales
 from pann.training.recipes import NEWTON_BYTES, NEWTON_OPERATIONS
-from pann.training.stage import REASONS, ROUND_OFF, Recorder
+from pann.training.task import REASONS, ROUND_OFF, Recorder
 
 
 @pytest.fixture(autouse=True)
@@ -695,7 +690,7 @@ def polynomial_trials(b):
 
 
 def test_figures_of_many_rows_are_not_those_of_the_first(monkeypatch):
-    monkeypatch.setattr("pann.training.stage.FIGURE_ROWS", 400)
+    monkeypatch.setattr("pann.training.task.FIGURE_ROWS", 400)
     with jax.enable_x64(True):
         task = sorted_task(10_007)
         data = float(task.figures(polynomial_trials([0, 0, 0, 0]))["data"][0])

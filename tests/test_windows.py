@@ -12,19 +12,19 @@ from oracles import count_compilations
 import pann
 from pann import Box, Data, Dirichlet, Initial, Neumann, Problem, Robin, solve_in_windows
 from pann.basis import PiecewiseLegendre, make_basis
+from pann.numerics.gmres import gmres
 from pann.pde import Periodic
-from pann.pde.windows import preconditioners
-from pann.pde.windows.gmres import gmres
-from pann.pde.windows.space_axis import SpaceAxis
-from pann.pde.windows.time_axis import (
+from pann.problems.evolving import evolving
+from pann.problems.kdv import DISPERSION, EVOLUTION
+from pann.solvers.windows import preconditioners
+from pann.solvers.windows.axes import (
+    SpaceAxis,
     decouple,
     node_tables,
     radau_nodes,
     time_table,
     to_legendre,
 )
-from pann.problems.evolving import evolving
-from pann.problems.kdv import DISPERSION, EVOLUTION
 
 RING = Box(x=(0, 2 * np.pi), t=(0, 1), periodic="x", time="t")
 LINE = Box(x=(0, 1), t=(0, 0.4), time="t")

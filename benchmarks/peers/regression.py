@@ -18,8 +18,8 @@ from benchmarks.harness import Row
 from benchmarks.non_smooth import NUM_POINTS, SIZES
 from benchmarks.peers.environments import REGRESSORS, ask
 from benchmarks.problems import Problem, square
-from pann import targets
-from pann.regression import fit, relative_l2
+from pann.problems import functions
+from pann.regression.fit import fit, relative_l2
 
 METHODS = (
     "LightGBM",
@@ -33,7 +33,7 @@ PRODUCTS = {"degree": SIZES["degree"], "recipe": "products"}
 
 
 def rows() -> Iterator[Row]:
-    problems = {alpha: square(targets.non_smooth(alpha), NUM_POINTS) for alpha in (2.0, 1.5, 1.0)}
+    problems = {alpha: square(functions.non_smooth(alpha), NUM_POINTS) for alpha in (2.0, 1.5, 1.0)}
     best = {}
     for alpha, problem in problems.items():
         before = _own(problem, "products", PRODUCTS)

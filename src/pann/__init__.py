@@ -2,21 +2,21 @@
 
 from typing import TYPE_CHECKING, Any
 
-from pann import points, problems, runs, targets
+from pann import points, problems, runs
 from pann.basis import Basis, make_basis
 from pann.domain import Box
-from pann.files import FileError
-from pann.fits_together import fit_together
-from pann.loading import load
-from pann.model import PANN
+from pann.io import FileError
+from pann.model.pann import PANN
 from pann.network import AxisUnits, Complementary, Glorot, Periodic, RandomFourier, RePU
 from pann.pde import Data, Dirichlet, Initial, Integral, Interface, Neumann, Problem, Robin
-from pann.regression import Fit, fit, relative_l2
+from pann.reader import load
+from pann.regression.batch import fit_together
+from pann.regression.fit import Fit, fit, relative_l2
 from pann.runs import sweep
-from pann.solution import Solution
-from pann.solve import solve
-from pann.solving.windows import solve_in_windows
-from pann.together import solve_together
+from pann.solvers.batch import solve_together
+from pann.solvers.solution import Solution
+from pann.solvers.solve import solve
+from pann.solvers.windows.method import solve_in_windows
 from pann.training import (
     LBFGS,
     Adam,
@@ -34,12 +34,12 @@ from pann.training import (
 )
 
 if TYPE_CHECKING:
-    from pann.estimator import PANNRegressor
+    from pann.regression.estimator import PANNRegressor
 
 __version__ = "0.1.0"
 
 # Loaded when first asked for: scikit-learn takes a second to import.
-_LAZY = {"PANNRegressor": "pann.estimator"}
+_LAZY = {"PANNRegressor": "pann.regression.estimator"}
 
 
 def __getattr__(name: str) -> Any:
@@ -97,5 +97,4 @@ __all__ = [
     "solve_in_windows",
     "solve_together",
     "sweep",
-    "targets",
 ]

@@ -1,5 +1,5 @@
 """`python -m pann` is `pann`."""
 
-from pann.cli import app
+from pann.cli.main import app
 
 app()

@@ -10,15 +10,15 @@ from jaxtyping import Float
 
 from pann.basis import Basis, project
 from pann.domain import Box
-from pann.model import Parts
+from pann.model.pann import Parts
 from pann.pde.problem import Problem
 from pann.points import Points, from_array
-from pann.regression import Fit, fit
-from pann.solution import Solution
-from pann.solve import solve
-from pann.solving.gradient import recipe_for
+from pann.regression.fit import Fit, fit
+from pann.regression.unused_options import OF_THE_NETWORK
+from pann.solvers.gradient import recipe_for
+from pann.solvers.solution import Solution
+from pann.solvers.solve import solve
 from pann.training import Prune
-from pann.unused_options import OF_THE_NETWORK
 
 # No network, no constraint between halves, and no options of either.
 NO_NETWORK: dict[str, Any] = {

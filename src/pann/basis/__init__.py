@@ -1,14 +1,12 @@
 """Spectral bases on a box: families, index sets, tables, projection and the preconditioner."""
 
-from pann.basis.basis import Basis
-from pann.basis.construction import make_basis
+from pann.basis.basis import Basis, make_basis
 from pann.basis.families import Chebyshev, Family, Fourier, Legendre, family_by_name
 from pann.basis.index_sets import hyperbolic_cross, tensor_product, total_degree
 from pann.basis.least_squares import fit, least_squares
 from pann.basis.piecewise import PiecewiseLegendre
-from pann.basis.preconditioner import christoffel_weights, orthonormal_scales
-from pann.basis.projection import project, quadrature
-from pann.basis.ridge import RidgeFit, ridge
+from pann.basis.quadrature import christoffel_weights, orthonormal_scales, project, quadrature
+from pann.numerics.ridge import RidgeFit, ridge
 
 __all__ = [
     "Basis",

@@ -1,21 +1,82 @@
-"""A basis: a family for each axis and a set of products, tabulated at any points."""
+"""What a basis demands of its arguments: each failure is one sentence with its cure."""
 
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator, Sequence
-from typing import final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from pann.basis.by_axis import evaluate_by_axis, is_nearly_full
-from pann.basis.checks import INTEGRAL, check_axes, check_derivative, check_points
-from pann.basis.families import Chebyshev, Family, Legendre
-from pann.basis.memory import require_memory
-from pann.basis.products import ProductTree, build_tree, multiply_out
-from pann.bounded_cache import BoundedCache
+from pann.basis.families import Chebyshev, Family, Legendre, family_by_name
+from pann.basis.index_sets import INDEX_SETS, MAX_TERMS
+from pann.basis.tables import (
+    ProductTree,
+    build_tree,
+    evaluate_by_axis,
+    is_nearly_full,
+    multiply_out,
+)
 from pann.domain import Box
+from pann.runtime.cache import BoundedCache
+from pann.runtime.memory import require_memory
+
+# The order along an axis that functions are integrated over, from end to end.
+INTEGRAL = -1
+
+
+def check_axes(domain: Box, axes: Sequence[str]) -> None:
+    """Refuse axes that the domain does not have, or has once but are named twice."""
+    for name in axes:
+        if name not in domain.names:
+            raise ValueError(
+                f"'{name}' is not an axis of this domain; its axes are {', '.join(domain.names)}"
+            )
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"each axis may be named once, got {', '.join(axes)}")
+
+
+def check_points(
+    domain: Box, points: Shaped[np.ndarray, "points d"]
+) -> Float[np.ndarray, "points d"]:
+    """The points as finite floats with one column for each axis of the domain."""
+    points = np.asarray(points, float)
+    if points.ndim != 2 or points.shape[1] != domain.dimension:
+        raise ValueError(
+            f"points must be an array (points, {domain.dimension}), one column for each of "
+            f"{', '.join(domain.names)}; got shape {points.shape}"
+        )
+    finite = np.isfinite(points).all(axis=1)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise ValueError(
+            f"points must be finite, but row {row} is {points[row].tolist()}; "
+            f"drop such rows ({np.count_nonzero(~finite)} of {len(points)})"
+        )
+    return points
+
+
+def check_derivative(domain: Box, derivative: Sequence[int] | None) -> tuple[int, ...]:
+    """The order of differentiation along each axis of the domain; None is all zero.
+
+    The order INTEGRAL stands for the integral over the whole of an axis.
+    """
+    if derivative is None:
+        return (0,) * domain.dimension
+    orders = tuple(derivative)
+    if len(orders) != domain.dimension or any(
+        order < INTEGRAL or order != int(order) for order in orders
+    ):
+        raise ValueError(
+            f"derivative must be {domain.dimension} whole numbers from 0, one order for each of "
+            f"{', '.join(domain.names)}; got {orders}"
+        )
+    return tuple(int(order) for order in orders)
+
+
+# ---- A basis: a family for each axis and a set of products, tabulated at any points ----
+
 
 # Rows are tabulated in blocks of this size: what is held besides the result stays this small.
 _BLOCK_BYTES = 16 * 2**20
@@ -301,3 +362,74 @@ def integrated_width(domain: Box, derivative: Sequence[int] | None) -> float:
     orders = check_derivative(domain, derivative)
     widths = zip(orders, domain.widths, strict=True)
     return math.prod((float(w) for order, w in widths if order == INTEGRAL), start=1.0)
+
+
+# ---- From a domain and a degree to a basis ----
+
+
+FamilyChoice: TypeAlias = str | Family
+
+
+def make_basis(
+    domain: Box,
+    degree: int,
+    *,
+    index_set: str = "total_degree",
+    families: FamilyChoice | Mapping[str, FamilyChoice] | None = None,
+    weights: Sequence[float] | Mapping[str, float] | None = None,
+    scaling: str = "plain",
+    axes: Sequence[str] | None = None,
+    max_terms: int = MAX_TERMS,
+) -> Basis:
+    """All products of at most the given degree (paper, section 2.2).
+
+    Families are Fourier along the domain's periodic axes and Legendre elsewhere, unless one name
+    is given for all axes or a mapping from axes to names for some. A weight of 2 along an axis
+    lets the degree along it go twice as far.
+    """
+    axes = domain.names if axes is None else (axes,) if isinstance(axes, str) else tuple(axes)
+    check_axes(domain, axes)
+    if not axes:
+        raise ValueError(f"a basis needs at least one axis of {', '.join(domain.names)}")
+    if index_set not in INDEX_SETS:
+        raise ValueError(f"'{index_set}' is not an index set; use one of {', '.join(INDEX_SETS)}")
+    chosen = _choose_families(domain, axes, families)
+    indices = INDEX_SETS[index_set](
+        chosen, degree, weights=_weights_by_axis(axes, weights), max_terms=max_terms
+    )
+    return Basis(domain, chosen, indices, scaling, axes)
+
+
+def _choose_families(
+    domain: Box,
+    axes: tuple[str, ...],
+    families: FamilyChoice | Mapping[str, FamilyChoice] | None,
+) -> tuple[Family, ...]:
+    if isinstance(families, str | Family):
+        choices: Mapping[str, FamilyChoice] = dict.fromkeys(axes, families)
+    else:
+        choices = families or {}
+    _check_keys("families", choices, axes)
+    defaults = {axis: "fourier" if axis in domain.periodic else "legendre" for axis in axes}
+    return tuple(
+        choice if isinstance(choice, Family) else family_by_name(choice)
+        for choice in (choices.get(axis, defaults[axis]) for axis in axes)
+    )
+
+
+def _weights_by_axis(
+    axes: tuple[str, ...], weights: Sequence[float] | Mapping[str, float] | None
+) -> Sequence[float] | None:
+    if isinstance(weights, Mapping):
+        _check_keys("weights", weights, axes)
+        return [weights.get(axis, 1.0) for axis in axes]
+    return weights
+
+
+def _check_keys(what: str, given: Mapping[str, object], axes: tuple[str, ...]) -> None:
+    for name in given:
+        if name not in axes:
+            raise ValueError(
+                f"{what} names '{name}', which the basis does not see; its axes are "
+                f"{', '.join(axes)}"
+            )

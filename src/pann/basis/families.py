@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from pann.basis.recurrences import cosine_of_half_turns, fill_chebyshev, fill_ultraspherical
-from pann.quadrature import gauss_legendre
+from pann.numerics.quadrature import gauss_legendre
 
 
 class Family(abc.ABC):

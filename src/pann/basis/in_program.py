@@ -1,6 +1,6 @@
 """Tables made inside a compiled program, where the points are too many to keep their tables.
 
-The same recurrences and products as in `pann.basis.families` and `pann.basis.products`, in JAX.
+The same recurrences and products as in `pann.basis.families` and `pann.basis.tables`, in JAX.
 """
 
 import math
@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pann.basis.basis import Basis, integrated_width, means
-from pann.basis.checks import INTEGRAL
+from pann.basis.basis import INTEGRAL, Basis, integrated_width, means
 from pann.basis.families import Chebyshev, Family, Fourier, Legendre
 
 Rows = Float[Array, "_ points"]

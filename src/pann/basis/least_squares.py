@@ -5,7 +5,7 @@ import scipy.linalg
 from jaxtyping import Float, Shaped
 
 from pann.basis.basis import Basis
-from pann.basis.memory import require_memory
+from pann.runtime.memory import require_memory
 
 
 def least_squares(

@@ -14,9 +14,8 @@ from pann.network.embeddings import (
     RandomFourierFeatures,
 )
 from pann.network.initialization import Complementary, Glorot, Initialization, draw_slopes
-from pann.network.mlp import MLP
-from pann.network.modified_mlp import ModifiedMLP, Network, check_gated_widths
-from pann.network.products import ProductUnits
+from pann.network.mlp import MLP, ModifiedMLP, Network, check_gated_widths
+from pann.network.spline_products import ProductUnits
 
 __all__ = [
     "MLP",

@@ -6,8 +6,11 @@ They are written with primitives that Taylor mode can propagate (`jnp.maximum`, 
 import abc
 import dataclasses
 import math
+from collections.abc import Callable
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 
@@ -84,3 +87,66 @@ def activation_named(name: str | Activation) -> Activation:
             "or pass an Activation such as RePU(3)"
         )
     return ACTIVATIONS[name]
+
+
+# ---- Derivatives of an activation of every order, in closed form where it is one of pann's ----
+
+
+def derivatives(
+    activation: Activation, z: Float[Array, "*shape"], order: int
+) -> list[Float[Array, "*shape"]]:
+    """[f(z), f'(z), ..., f^(order)(z)]; nested differentiation for a user's activation."""
+    match activation:
+        case Tanh():
+            return _tanh(z, order)
+        case Sin():
+            return _sin(z, order)
+        case ReLU():
+            return _power(1, z, order)
+        case RePU(power):
+            return _power(power, z, order)
+    functions: list[Callable[[Array], Array]] = [activation]
+    for _ in range(order):
+        functions.append(directional(functions[-1], jnp.ones_like(z)))
+    return [function(z) for function in functions]
+
+
+def _tanh(z: Float[Array, "*shape"], order: int) -> list[Float[Array, "*shape"]]:
+    """f^(k) = (1 - t^2) q_k(t) with t = tanh z, q_1 = 1, q_{k+1} = (1 - t^2) q_k' - 2 t q_k."""
+    t = jnp.tanh(z)
+    slope = 1 - t * t
+    values = [t]
+    q = np.polynomial.Polynomial([1])
+    for _ in range(order):
+        # Each q is even or odd: Horner's rule in t^2.
+        odd = (len(q) + 1) % 2
+        value: Array | float = float(q.coef[-1])
+        for coefficient in q.coef[-3::-2]:
+            value = value * (t * t) + float(coefficient)
+        values.append(slope * (value * t if odd else value))
+        q = np.polynomial.Polynomial([1, 0, -1]) * q.deriv() - np.polynomial.Polynomial([0, 2]) * q
+    return values
+
+
+def _sin(z: Float[Array, "*shape"], order: int) -> list[Float[Array, "*shape"]]:
+    sine = jnp.sin(z)
+    if order == 0:
+        return [sine]
+    cosine = jnp.cos(z)
+    return [(sine, cosine, -sine, -cosine)[k % 4] for k in range(order + 1)]
+
+
+def _power(power: int, z: Float[Array, "*shape"], order: int) -> list[Float[Array, "*shape"]]:
+    """Derivatives of max(0, z)^power; the last one jumps at 0, where it takes the mean, as JAX."""
+    positive = jnp.maximum(z, 0)
+    values = [math.perm(power, k) * positive ** (power - k) for k in range(min(power, order + 1))]
+    if order >= power:
+        values.append(math.factorial(power) * (jnp.sign(z) + 1) / 2)
+    return values
+
+
+def directional(
+    function: Callable[[Array], Array], along: Float[Array, "*shape"]
+) -> Callable[[Array], Array]:
+    """The derivative of the function in this direction."""
+    return lambda x: jax.jvp(function, (x,), (along,))[1]

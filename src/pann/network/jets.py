@@ -19,9 +19,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from pann.matrix_products import product
-from pann.network.activation_derivatives import derivatives
-from pann.network.activations import Activation
+from pann.network.activations import Activation, derivatives
+from pann.runtime.matmul import product
 
 Order = tuple[int, ...]
 

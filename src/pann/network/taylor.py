@@ -26,8 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pann.network.activation_derivatives import derivatives, directional
-from pann.network.activations import Activation, ReLU, Sin
+from pann.network.activations import Activation, ReLU, Sin, derivatives, directional
 from pann.network.embeddings import (
     AxisEmbedding,
     CircleEmbedding,
@@ -49,8 +48,7 @@ from pann.network.jets import (
     propagated,
     value_of,
 )
-from pann.network.mlp import MLP
-from pann.network.modified_mlp import ModifiedMLP, Network
+from pann.network.mlp import MLP, ModifiedMLP, Network
 
 PointFunction = Callable[[Float[Array, " d"]], Float[Array, " width"]]
 

@@ -24,7 +24,7 @@ from pann.pde.conditions import (
     Robin,
     check_values,
 )
-from pann.pde.planes import check_interface, check_plane
+from pann.pde.interfaces import check_interface, check_plane
 from pann.pde.problem import Problem
 from pann.pde.trace import NUM_POINTS
 

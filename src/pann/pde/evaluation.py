@@ -7,15 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pann.compiling import compiled
 from pann.domain import Box
-from pann.matrix_products import combine
-from pann.model import PANN, Parameters, Parts
+from pann.model.pann import PANN, Parameters, Parts
 from pann.network.jets import Derivative, Laplacian, lower_set
 from pann.network.taylor import feature_derivatives
-from pann.pde.ansatz import Ansatz
-from pann.pde.blocks import Block
+from pann.pde.collocation import Block
 from pann.pde.fields import Order
+from pann.pde.hard_conditions import Ansatz
+from pann.runtime.compile import compiled
+from pann.runtime.matmul import combine
 
 
 def network_channels(

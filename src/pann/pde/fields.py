@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from pann.basis.checks import INTEGRAL
+from pann.basis.basis import INTEGRAL
 from pann.domain import Box
 from pann.network.jets import Laplacian
 

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from pann.pde.conditions import Break
 from pann.pde.fields import Order
-from pann.pde.planes import SAME_PLANE, planes
+from pann.pde.interfaces import SAME_PLANE, planes
 from pann.pde.problem import Problem
 
 NUM_CELLS, NUM_LINES, MAX_PLANES = 128, 3, 12

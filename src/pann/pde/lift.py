@@ -17,8 +17,8 @@ from jaxtyping import Float
 
 from pann.basis import Basis, make_basis
 from pann.domain import Box, Faces
-from pann.pde.ansatz import Ansatz, Powers
 from pann.pde.conditions import Values, values_anywhere
+from pann.pde.hard_conditions import Ansatz, Powers
 from pann.pde.placing import evaluate
 from pann.pde.problem import HardTrace, Problem
 

@@ -3,8 +3,9 @@
 import dataclasses
 from typing import Any
 
-from pann.network.jets import Laplacian
-from pann.pde.fields import Order
+from pann.network.jets import Laplacian, lower_set
+from pann.pde.collocation import Placed
+from pann.pde.fields import Order, laplacian_in_space
 from pann.pde.problem import Problem
 
 
@@ -60,3 +61,23 @@ class NormalDerivative:
         for axis, first in zip(self.axes, self.firsts, strict=True):
             total = total + extra[f"normal_{axis}"] * get(self.field, first)
         return (total,)
+
+
+# ---- An equation's rows with the Laplacian as one channel, for networks that gradients train ----
+
+
+def with_laplacian(placed: Placed) -> Placed:
+    """The equation with the Laplacian as one channel, if it has no other use for its terms.
+
+    A network propagates it as one array instead of one for each axis, and there is one table.
+    """
+    if not isinstance(placed.operator, Equation):
+        return placed
+    problem = placed.operator.problem
+    laplacian, orders = laplacian_in_space(problem.domain), problem.asked.beside
+    terms = {second for _, second in laplacian.terms}
+    if orders is None or terms & set(lower_set(orders)):
+        return placed
+    return dataclasses.replace(
+        placed, orders=(*orders, laplacian), operator=Equation(problem, laplacian)
+    )

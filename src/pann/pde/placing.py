@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from pann.basis import Basis, Fourier, Legendre, PiecewiseLegendre
-from pann.basis.checks import INTEGRAL
+from pann.basis.basis import INTEGRAL
 from pann.domain import SIDES, Box, Faces
-from pann.pde.blocks import Operator, Placed
+from pann.pde.collocation import Operator, Placed
 from pann.pde.conditions import (
     Break,
     Data,
@@ -27,8 +27,8 @@ from pann.pde.conditions import (
     values_of_data,
 )
 from pann.pde.fields import Order
+from pann.pde.interfaces import is_same_plane, moved_off, planes
 from pann.pde.operators import Channels, Equation, NormalDerivative
-from pann.pde.planes import is_same_plane, moved_off, planes
 from pann.pde.problem import Problem
 from pann.points import sample, tensor_grid
 

@@ -12,17 +12,10 @@ import numpy as np
 from pann.basis import PiecewiseLegendre
 from pann.domain import Box, Faces
 from pann.pde.arguments import call_by_name
-from pann.pde.conditions import (
-    Break,
-    Condition,
-    Dirichlet,
-    Initial,
-    Values,
-    values_at,
-)
+from pann.pde.conditions import Break, Condition, Dirichlet, Initial, Values, values_at
 from pann.pde.fields import Field, Order, laplacian_in_space, plain_array
+from pann.pde.interfaces import piecewise_axes
 from pann.pde.known import in_parts, known_fields, known_values
-from pann.pde.planes import piecewise_axes
 from pann.pde.trace import Trace, Wrapped, trace_residual
 
 # Axis, side and order of a derivative by that axis: what a hard condition fixes.

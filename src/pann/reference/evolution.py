@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Inexact
 
-from pann.array_cache import cache_folder, load_array, store_array
 from pann.reference.etdrk4 import Modes, Nonlinear, etdrk4
 from pann.reference.grid import PeriodicGrid
 from pann.reference.solution import Reference
+from pann.runtime.cache import cache_folder, load_array, store_array
 
 # To be raised with every change of the method, so that no old file is read.
 _VERSION = 3

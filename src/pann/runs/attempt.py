@@ -11,8 +11,8 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pann.files import FileError
-from pann.files.checks import told
+from pann.io import FileError
+from pann.io.container import told
 from pann.runs.claims import Claim
 from pann.runs.result import Result
 from pann.runs.row import Row

@@ -17,8 +17,8 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pann.files import FileError
-from pann.files.checks import told
+from pann.io import FileError
+from pann.io.container import told
 from pann.runs.attempt import BEGUN, CLAIMED, Outcome, Task, record_death
 from pann.runs.errands import BROKEN, Errand, run_row
 from pann.runs.marks import make_mark

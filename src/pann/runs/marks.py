@@ -4,7 +4,7 @@ import json
 import pathlib
 import secrets
 
-from pann.files import FileError
+from pann.io import FileError
 from pann.runs.store import Store
 from pann.runs.writing import create_once, writing_to
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pann.files.checks import shown
-from pann.files.manifest import declare
+from pann.io.container import declare, shown
 
 
 @dataclasses.dataclass(frozen=True)

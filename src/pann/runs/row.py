@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pann.files.checks import MAX_DEPTH, MAX_INTEGER, shown
+from pann.io.container import MAX_DEPTH, MAX_INTEGER, shown
 
 IDENTITY_DIGITS = 16
 _EXPERIMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")

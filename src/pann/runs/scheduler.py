@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pann.files.checks import told
+from pann.io.container import told
 
 if TYPE_CHECKING:
     from distributed import Client

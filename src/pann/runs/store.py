@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pann.files import FileError, read, write
+from pann.io import FileError, read, write
 from pann.runs.claims import LIFETIME, Claim, Claims
 from pann.runs.frame import make_frame
 from pann.runs.row import Row, canonical

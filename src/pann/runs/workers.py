@@ -17,15 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, Never
 
-from pann.files import FileError
-from pann.runs.attempt import (
-    BEGUN,
-    CLAIMED,
-    Outcome,
-    Task,
-    find_work,
-    record_death,
-)
+from pann.io import FileError
+from pann.runs.attempt import BEGUN, CLAIMED, Outcome, Task, find_work, record_death
 from pann.runs.claims import Claim
 from pann.runs.store import Store
 from pann.runs.together import Together, attempt_unit

@@ -7,7 +7,7 @@ import pathlib
 import secrets
 from collections.abc import Callable, Iterator
 
-from pann.files import FileError
+from pann.io import FileError
 
 _TEMPORARY = ".pann-", ".tmp"
 # What a file system says that has no hard links.

@@ -1,14 +1,11 @@
 """Training: stages, recipes made of them, and the linear algebra that they share."""
 
-from pann.training.balance import GradNorm
 from pann.training.gauss_newton import GaussNewton
-from pann.training.gradient import LBFGS, Adam
+from pann.training.gradient import LBFGS, Adam, Constant, Cosine, GradNorm, Rate, Stepwise
 from pann.training.guard import KeepIfBetter, Race, run_recipe
 from pann.training.linear import LeastSquares
 from pann.training.place import Place
-from pann.training.products import AddProducts
 from pann.training.prune import DropPolynomial, Prune
-from pann.training.rates import Constant, Cosine, Rate, Stepwise
 from pann.training.recipes import (
     PAPER,
     PRODUCTS,
@@ -19,7 +16,8 @@ from pann.training.recipes import (
     recipe_named,
 )
 from pann.training.ridge import Ridge
-from pann.training.stage import Outcome, Stage, Task
+from pann.training.spline_products import AddProducts
+from pann.training.task import Outcome, Stage, Task
 
 __all__ = [
     "LBFGS",

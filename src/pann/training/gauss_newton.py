@@ -18,11 +18,11 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 from threadpoolctl import threadpool_limits
 
-from pann.loss import Loss, Rows, TrainingRows, project
-from pann.model import Parameters, trainable
-from pann.orthogonality import CONSTRAINTS
+from pann.model.pann import Parameters, trainable
+from pann.training.constraints import CONSTRAINTS
 from pann.training.linear import Factors, factorize_trials, round_off, solve_polynomial
-from pann.training.stage import (
+from pann.training.loss import Loss, Rows, TrainingRows, project
+from pann.training.task import (
     CONVERGED,
     HELD_OUT,
     NOT_FINITE,

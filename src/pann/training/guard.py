@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from pann.checkpoints import Saved, packed, unpacked
-from pann.model import Parameters
+from pann.io.checkpoint import Saved, packed, unpacked
+from pann.model.pann import Parameters
 from pann.training.linear import at_round_off
-from pann.training.stage import (
+from pann.training.task import (
     CONVERGED,
     REASONS,
     ROUND_OFF,

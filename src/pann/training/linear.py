@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from pann.loss import Rows, project
-from pann.model import Parameters
-from pann.training.stage import CONVERGED, ROUND_OFF, Outcome, Recorder, Stage, Task
+from pann.model.pann import Parameters
+from pann.training.loss import Rows, project
+from pann.training.task import CONVERGED, ROUND_OFF, Outcome, Recorder, Stage, Task
 
 PARTS = ("both", "polynomial", "network")
 

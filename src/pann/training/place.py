@@ -14,8 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key, PRNGKeyArray
 
-from pann.loss import Rows
-from pann.model import Parameters
+from pann.model.pann import Parameters
 from pann.network import (
     AxisEmbedding,
     CircleEmbedding,
@@ -25,7 +24,8 @@ from pann.network import (
     RandomFourierFeatures,
     draw_slopes,
 )
-from pann.training.stage import CONVERGED, Outcome, Recorder, Stage, Task
+from pann.training.loss import Rows
+from pann.training.task import CONVERGED, Outcome, Recorder, Stage, Task
 
 WAVES = (RandomFourierFeatures, PeriodicEmbedding, CircleEmbedding)
 

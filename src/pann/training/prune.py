@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from pann.model import Parameters
+from pann.model.pann import Parameters
 from pann.training.linear import LeastSquares
-from pann.training.stage import CONVERGED, Outcome, Recorder, Stage, Task
+from pann.training.task import CONVERGED, Outcome, Recorder, Stage, Task
 
 
 @dataclasses.dataclass(frozen=True)

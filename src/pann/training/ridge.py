@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from pann.basis import ridge
-from pann.loss import Rows
-from pann.model import Parameters
+from pann.model.pann import Parameters
 from pann.points import subsample
-from pann.training.stage import CONVERGED, Outcome, Recorder, Stage, Task
+from pann.training.loss import Rows
+from pann.training.task import CONVERGED, Outcome, Recorder, Stage, Task
 
 MAX_ROWS = 50_000
 

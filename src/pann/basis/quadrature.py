@@ -1,0 +1,163 @@
+"""The diagonal preconditioner K, from the polynomial basis alone."""
+
+import dataclasses
+import functools
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from pann.basis.basis import Basis
+from pann.basis.families import FAMILIES, Family
+from pann.basis.least_squares import least_squares
+from pann.runtime.memory import require_memory
+
+
+def christoffel_weights(
+    basis: Basis, points: Shaped[np.ndarray, "points d"], scaling: str = "orthonormal"
+) -> Float[np.ndarray, " points"]:
+    """Christoffel weights: K(x) = sqrt(m / sum_k phi_k(x)^2) (paper, section 3.1).
+
+    The terms are rescaled to `scaling` whatever the basis has; orthonormal is under the uniform
+    measure for Legendre and Fourier, under its own for Chebyshev. Where there are no terms, or
+    all of them vanish, K is 1.
+    """
+    scaled = dataclasses.replace(basis, scaling=scaling)
+    squares = np.empty(len(points))
+    for rows, block in scaled.table_blocks(points):
+        np.einsum("ij,ij->i", block, block, out=squares[rows])
+    # A pruned basis can lose its constant, and then vanish at a point such as x = 0.
+    ratios = np.divide(len(basis), squares, out=np.ones(len(points)), where=squares > 0.0)
+    return np.sqrt(ratios)
+
+
+def orthonormal_scales(basis: Basis) -> Float[np.ndarray, " terms"]:
+    """The factor for each term that makes the basis orthonormal: 1 / |phi_k|."""
+    if basis.scaling == "orthonormal":
+        return np.ones(len(basis))
+    scales = np.ones(len(basis))
+    for column, (family, size) in enumerate(zip(basis.families, basis.num_functions, strict=True)):
+        scales /= family.norms(size)[basis.indices[:, column]]
+    return scales
+
+
+# ---- Quadrature grids of a basis and the L2 projection onto it ----
+
+
+Function: TypeAlias = Callable[..., Shaped[np.ndarray, " points *outputs"]]
+
+
+def quadrature(
+    basis: Basis, nodes_per_axis: int | Sequence[int]
+) -> tuple[Float[np.ndarray, "nodes d"], Float[np.ndarray, " nodes"]]:
+    """A tensor grid of Gauss nodes of the families' measures, with weights of sum 1.
+
+    It covers the whole domain, in its own coordinates: axes that the basis does not see get
+    Legendre nodes, or Fourier nodes where the domain is periodic. The last axis runs fastest.
+    """
+    rules = _rules(basis, nodes_per_axis)
+    grids = np.meshgrid(*(nodes for nodes, _ in rules), indexing="ij")
+    weights = functools.reduce(np.multiply.outer, [weights for _, weights in rules])
+    points = basis.domain.from_reference(np.column_stack([grid.ravel() for grid in grids]))
+    return points, weights.ravel()
+
+
+def project(
+    basis: Basis,
+    function: Function | Shaped[np.ndarray, " nodes *outputs"],
+    nodes_per_axis: int | Sequence[int],
+    preconditioner: bool = False,
+) -> Float[np.ndarray, " terms *outputs"]:
+    """The L2 projection b_k = <f, phi_k> / <phi_k, phi_k> by quadrature (paper, section 4).
+
+    `function` takes one array per axis of the domain, `lambda x, y: np.sin(x) * y`; or give its
+    values at the points of `quadrature(basis, nodes_per_axis)`. With `preconditioner` the
+    paper's variant: argmin_b sum_i w_i K(x_i)^2 (sum_k b_k phi_k(x_i) - f(x_i))^2.
+    """
+    _warn_if_inexact(basis, nodes_per_axis)
+    points, weights = quadrature(basis, nodes_per_axis)
+    values = np.asarray(function(*points.T) if callable(function) else function, float)
+    if values.ndim == 0 or len(values) != len(points):
+        raise ValueError(
+            f"the function gave an array of shape {values.shape} for {len(points):,} nodes; "
+            "give one value (or row of values) for each node of quadrature(basis, nodes_per_axis)"
+        )
+    if preconditioner:
+        row_weights = weights * christoffel_weights(basis, points) ** 2
+        return least_squares(basis.table(points), values, row_weights)
+    return _contract(basis, values, nodes_per_axis)
+
+
+def _contract(
+    basis: Basis,
+    values: Float[np.ndarray, " nodes *outputs"],
+    nodes_per_axis: int | Sequence[int],
+) -> Float[np.ndarray, " terms *outputs"]:
+    """Integrate one axis after another, which needs no table of all nodes and terms."""
+    rules = _rules(basis, nodes_per_axis)
+    tensor = values.reshape(*(len(nodes) for nodes, _ in rules), -1)
+    wanted = []
+    for name, (nodes, weights) in zip(basis.domain.names, rules, strict=True):
+        if name in basis.axes:
+            axis = basis.axes.index(name)
+            family, size = basis.families[axis], basis.num_functions[axis]
+            power = 1 if basis.scaling == "orthonormal" else 2
+            matrix = weights[:, None] * family.table(nodes, size) / family.norms(size) ** power
+            wanted.append(basis.indices[:, axis])
+        else:
+            matrix = weights[:, None]
+            wanted.append(np.zeros(len(basis), dtype=np.int64))
+        tensor = np.tensordot(tensor, matrix, axes=(0, 0))
+    return np.moveaxis(tensor, 0, -1)[tuple(wanted)].reshape(len(basis), *values.shape[1:])
+
+
+def _family_of(basis: Basis, name: str) -> Family:
+    if name in basis.axes:
+        return basis.families[basis.axes.index(name)]
+    return FAMILIES["fourier" if name in basis.domain.periodic else "legendre"]
+
+
+def _counts(basis: Basis, nodes_per_axis: int | Sequence[int]) -> list[int]:
+    dimension = basis.domain.dimension
+    counts = (
+        list(nodes_per_axis)
+        if isinstance(nodes_per_axis, Sequence)
+        else [nodes_per_axis] * dimension
+    )
+    if len(counts) != dimension:
+        raise ValueError(
+            f"{len(counts)} numbers of nodes for {dimension} axes; give one, or one for each of "
+            f"{', '.join(basis.domain.names)}"
+        )
+    return counts
+
+
+def _rules(
+    basis: Basis, nodes_per_axis: int | Sequence[int]
+) -> list[tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"]]]:
+    counts = _counts(basis, nodes_per_axis)
+    # The grid in reference and in domain coordinates, and the values on it.
+    require_memory(
+        8 * math.prod(counts) * (2 * len(counts) + 2),
+        f"a grid of {' x '.join(map(str, counts))} nodes",
+        "take fewer nodes along each axis, or fit scattered points by least squares",
+    )
+    return [
+        _family_of(basis, name).quadrature(count)
+        for name, count in zip(basis.domain.names, counts, strict=True)
+    ]
+
+
+def _warn_if_inexact(basis: Basis, nodes_per_axis: int | Sequence[int]) -> None:
+    counts = dict(zip(basis.domain.names, _counts(basis, nodes_per_axis), strict=True))
+    for axis, family, size in zip(basis.axes, basis.families, basis.num_functions, strict=True):
+        needed = family.num_functions(int(family.levels(size)[-1]))
+        if counts[axis] < needed:
+            warnings.warn(
+                f"{counts[axis]} nodes along '{axis}' cannot tell its {needed} functions apart; "
+                f"use at least {needed}",
+                stacklevel=3,
+            )

@@ -1,0 +1,188 @@
+"""Products of one-dimensional factors, each prefix multiplied once.
+
+A term such as P2(x) P1(y) P3(z) is its prefix P2(x) P1(y) times one more factor. The prefixes of
+all terms form a tree; for a downward closed index set its nodes are the terms themselves, so a
+table costs one multiplication per entry in any dimension. Factors that are 1 never take part.
+"""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from pann.basis.families import Family
+from pann.basis.piecewise import PiecewiseLegendre
+
+# Blocks of about 1 MiB stay in a core's cache between the gathers.
+_BLOCK_BYTES = 2**20
+_ONE, _ZERO = 0, 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Depth:
+    """All prefixes of one length: node `first + i` is node `parents[i]` times a factor."""
+
+    first: int
+    parents: Int[np.ndarray, " nodes"]
+    factors: Int[np.ndarray, " nodes"]
+
+
+@dataclasses.dataclass(frozen=True)
+class ProductTree:
+    """The prefixes of all terms by length, and the node at which each term ends."""
+
+    depths: tuple[Depth, ...]
+    term_nodes: Int[np.ndarray, " terms"]
+    num_nodes: int
+
+    @property
+    def block_rows(self) -> int:
+        """How many points to treat at a time."""
+        return max(1, _BLOCK_BYTES // (8 * self.num_nodes))
+
+
+def build_tree(indices: Int[np.ndarray, "terms axes"], num_functions: Sequence[int]) -> ProductTree:
+    """The tree of a set of function indices; factors are numbered through all axes in turn."""
+    num_factors = int(sum(num_functions))
+    offsets = np.cumsum([0, *num_functions])[:-1]
+    # Each term's factors in the order of the axes, the constants pushed to the end.
+    axis_order = np.argsort(indices == 0, axis=1, kind="stable")
+    factors = np.take_along_axis(indices, axis_order, axis=1) + offsets[axis_order]
+    lengths = np.count_nonzero(indices, axis=1)
+
+    nodes = np.full(len(indices), _ONE)
+    num_nodes = 2
+    depths = []
+    for depth in range(lengths.max(initial=0)):
+        longer = np.flatnonzero(lengths > depth)
+        keys, inverse = np.unique(
+            nodes[longer] * num_factors + factors[longer, depth], return_inverse=True
+        )
+        depths.append(Depth(num_nodes, keys // num_factors, keys % num_factors))
+        nodes[longer] = num_nodes + inverse
+        num_nodes += len(keys)
+    return ProductTree(tuple(depths), nodes, num_nodes)
+
+
+def multiply_out(
+    tree: ProductTree,
+    factors: Float[np.ndarray, "points factors"],
+    is_zero: Bool[np.ndarray, " terms"],
+    out: Float[np.ndarray, "points terms"],
+) -> None:
+    """Fill `out` with each term's product of factor columns; terms marked `is_zero` get 0."""
+    term_nodes = np.where(is_zero, _ZERO, tree.term_nodes)
+    num_rows = min(tree.block_rows, len(factors))
+    products = np.empty((num_rows, tree.num_nodes))
+    products[:, _ONE], products[:, _ZERO] = 1.0, 0.0
+    widest = max((len(depth.parents) for depth in tree.depths), default=0)
+    left, right = np.empty(num_rows * widest), np.empty(num_rows * widest)
+    for start in range(0, len(factors), num_rows):
+        block = factors[start : start + num_rows]
+        known = products[: len(block)]
+        for depth in tree.depths:
+            shape = (len(block), len(depth.parents))
+            size = shape[0] * shape[1]
+            # mode="clip" writes straight into `out`; the default would fill a copy first.
+            parents = np.take(
+                known, depth.parents, axis=1, out=left[:size].reshape(shape), mode="clip"
+            )
+            last = np.take(
+                block, depth.factors, axis=1, out=right[:size].reshape(shape), mode="clip"
+            )
+            np.multiply(parents, last, out=known[:, depth.first : depth.first + shape[1]])
+        np.take(known, term_nodes, axis=1, out=out[start : start + num_rows], mode="clip")
+
+
+# ---- Sums over products of all functions of the axes, one axis after the other, without a t ----
+
+
+# Below this size a table is as good; above, at most so many products may be missing.
+MIN_TERMS = 64
+MAX_SIZE_RATIO = 4
+_BLOCK_BYTES_BY_AXIS = 32 * 2**20
+
+# The factors of an axis, by its number, at some of the points, differentiated so often.
+Rows = slice | Int[np.ndarray, " rows"]
+Factors = Callable[[int, Rows, int], Float[np.ndarray, "rows functions"]]
+
+
+def is_nearly_full(num_terms: int, num_functions: Sequence[int]) -> bool:
+    """Whether a set of products is large, and not much smaller than all of them."""
+    return num_terms >= MIN_TERMS and math.prod(num_functions) <= MAX_SIZE_RATIO * num_terms
+
+
+def evaluate_by_axis(
+    families: Sequence[Family],
+    indices: Int[np.ndarray, "terms axes"],
+    num_functions: Sequence[int],
+    coefficients: Float[np.ndarray, "terms outputs"],
+    reference: Float[np.ndarray, "points axes"],
+    orders: Sequence[tuple[int, ...]],
+    factors: Factors,
+) -> Float[np.ndarray, "orders points outputs"]:
+    """sum_k b_k prod_i D^order_i phi_{k_i}(x_i); the axis with the most pieces is cut into them."""
+    tensor = np.zeros((*num_functions, coefficients.shape[1]))
+    tensor[tuple(indices.T)] = coefficients
+    counts = [
+        family.num_pieces if isinstance(family, PiecewiseLegendre) else 1 for family in families
+    ]
+    cut = int(np.argmax(counts))
+    # The longest of the other axes goes first, as one product of matrices.
+    others = sorted((i for i in range(len(families)) if i != cut), key=lambda i: -num_functions[i])
+    tensor = np.transpose(tensor, (cut, *others, len(families)))
+    out = np.empty((len(orders), len(reference), coefficients.shape[1]))
+    family = families[cut]
+    for rows, own in _parts(family, reference[:, cut], tensor.shape):
+        for number, order in enumerate(orders):
+            along, local = factors(cut, rows, order[cut]), tensor
+            if isinstance(family, PiecewiseLegendre):
+                # The functions of level 0 are constant on the piece: together they make one.
+                level_0 = np.tensordot(along[0, : counts[cut]], tensor[: counts[cut]], axes=1)
+                local = np.concatenate([level_0[None], tensor[own]])
+                along = np.concatenate([np.ones((len(along), 1)), along[:, own]], axis=1)
+            rest = [factors(i, rows, order[i]) for i in others]
+            out[number, rows] = _contracted(local, along, rest)
+    return out
+
+
+def _parts(
+    family: Family, x: Float[np.ndarray, " points"], shape: tuple[int, ...]
+) -> Iterator[tuple[Rows, Int[np.ndarray, " functions"]]]:
+    """Points of one piece each, few at a time, and the functions that vary on it."""
+    if not isinstance(family, PiecewiseLegendre):
+        size = _block_rows(shape[0], shape)
+        for first in range(0, len(x), size):
+            yield slice(first, first + size), np.arange(1, shape[0])
+        return
+    pieces = family.piece_of(x)
+    order, count = np.argsort(pieces, kind="stable"), family.num_pieces
+    bounds = np.searchsorted(pieces[order], np.arange(count + 1))
+    for piece, (begin, end) in enumerate(itertools.pairwise(bounds)):
+        own = np.arange(count + piece, shape[0], count)
+        size = _block_rows(len(own) + 1, shape)
+        for first in range(begin, end, size):
+            yield order[first : min(first + size, end)], own
+
+
+def _block_rows(num_own: int, shape: tuple[int, ...]) -> int:
+    """How many points to take at a time, each with its own functions of the cut axis."""
+    return max(1, _BLOCK_BYTES_BY_AXIS // (8 * max(num_own * math.prod(shape[2:]), shape[0])))
+
+
+def _contracted(
+    tensor: Float[np.ndarray, "functions ..."],
+    along: Float[np.ndarray, "rows functions"],
+    others: list[Float[np.ndarray, "rows _"]],
+) -> Float[np.ndarray, "rows outputs"]:
+    """Axis 0 of the tensor with `along`, the next ones with the others, point by point."""
+    if not others:
+        return along @ tensor
+    moved = np.moveaxis(tensor, 0, -2)
+    values = (others[0] @ moved.reshape(len(moved), -1)).reshape(len(along), *moved.shape[1:])
+    for factor in (*others[1:], along):
+        values = np.einsum("ra...,ra->r...", values, factor)
+    return values

@@ -1,0 +1,101 @@
+"""The demonstration behind `make demo`: the paper's non-smooth function, five ways; Poisson."""
+
+import dataclasses
+import pathlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from pann import baselines, problems
+from pann.basis import make_basis
+from pann.domain import Box
+from pann.network import AxisUnits
+from pann.plot import model
+from pann.points import poisson_disk, uniform
+from pann.problems import functions
+from pann.regression.fit import fit, relative_l2
+from pann.runtime.limits import Report
+from pann.runtime.progress import progress_bar
+from pann.solvers.solve import solve
+from pann.training import LBFGS, Adam, Cosine, Prune
+
+NUM_POINTS = 4096
+DEGREE = EQUATION_DEGREE = 21
+NETWORK: dict[str, Any] = {"embedding": AxisUnits(64), "width": (8, 8)}
+# The paper's recipe, with a fifth of its steps.
+GRADIENT = (Adam(4_000, Cosine(1e-2)), Prune(1e-4), LBFGS(200), Prune(1e-4))
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """One line of the table."""
+
+    method: str
+    error: float
+    seconds: float
+
+
+def run(out: pathlib.Path, console: Console) -> list[Result]:
+    """Fit x1^2 x2^2 sin(1/x1) sin(1/x2) with each method, print the table, draw the PANN."""
+    domain = Box.cube(2)
+    target = functions.non_smooth(2.0)
+    points = poisson_disk(domain, NUM_POINTS)
+    values = target(points.coordinates)
+    test = uniform(domain, 100_000, seed=1).coordinates
+    truth = target(test)
+    console.print(
+        "Fitting x1² x2² sin(1/x1) sin(1/x2) on [-1, 1]² from "
+        f"{NUM_POINTS:,} Poisson-disk points; errors on {len(test):,} random points."
+    )
+    shared: dict[str, Any] = {"domain": domain, "degree": DEGREE}
+    methods: dict[str, Callable[[Report], Any]] = {
+        "PL: polynomial by gradient descent": lambda report: baselines.polynomial_by_gradient(
+            points, values, recipe=GRADIENT, preconditioner=True, report=report, **shared
+        ),
+        "L2 projection (own sample points)": lambda report: baselines.l2_projection(
+            make_basis(domain, DEGREE), target, NUM_POINTS
+        ),
+        "polynomial by least squares": lambda report: baselines.least_squares(
+            points, values, report=report, **shared
+        ),
+        "DNN: network alone": lambda report: baselines.dnn(
+            points, values, report=report, **shared, **NETWORK
+        ),
+        "PANN: both": lambda report: fit(points, values, report=report, **shared, **NETWORK),
+    }
+    results = []
+    for name, method in methods.items():
+        with progress_bar(name, console) as report:
+            start = time.perf_counter()
+            fitted = method(report)
+            seconds = time.perf_counter() - start
+        results.append(Result(name, relative_l2(fitted(test), truth), seconds))
+    console.print(_table(results))
+    console.print(str(fitted), highlight=False)
+    path = model.plot_halves(
+        fitted.model, target, out / "demo.png", title="PANN on the paper's non-smooth function"
+    )
+    console.print(f"figure: {path}", highlight=False, soft_wrap=True)
+    solution = solve(problems.poisson(), degree=EQUATION_DEGREE)
+    console.print(
+        f"Poisson's equation, degree {EQUATION_DEGREE}: relative l2 error {solution.rel_l2:.1e} "
+        f"in {solution.report.seconds:.1f} s (pann solve poisson)",
+        highlight=False,
+        soft_wrap=True,
+    )
+    return results
+
+
+def _table(results: list[Result]) -> Table:
+    table = Table(title="relative l2 error, smaller is better")
+    table.add_column("method")
+    table.add_column("error", justify="right")
+    table.add_column("seconds", justify="right")
+    best = min(result.error for result in results)
+    for result in results:
+        style = "bold" if result.error == best else None
+        table.add_row(result.method, f"{result.error:.5f}", f"{result.seconds:.1f}", style=style)
+    return table

@@ -1,0 +1,280 @@
+"""The work behind `pann solve` and `pann list`: each gives back a report, and prints nothing.
+
+A report is the object that `--json` prints.
+"""
+
+import dataclasses
+import math
+import pathlib
+import statistics
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+from pann.domain import Box
+from pann.pde import Problem
+from pann.problems import PROBLEMS, equation_of
+from pann.reader import load
+from pann.runtime.limits import Progress
+from pann.solvers.folder import FILE_NAME_FOLDER as SOLUTION
+from pann.solvers.folder import prepared_folder
+from pann.solvers.plan import make_plan
+from pann.solvers.solution import Solution
+from pann.solvers.solve import solve
+from pann.solvers.tolerance import check_tolerance
+from pann.solvers.windows.method import suits_windows
+
+Report = dict[str, Any]
+
+PICTURE = "solution.png"
+# The Jacobian, its scaled copy, Q and what LAPACK needs besides.
+COPIES_OF_JACOBIAN = 4
+# The options of `solve` that decide the sizes.
+PLANNED = (
+    "degree",
+    "c",
+    "points",
+    "sampling",
+    "condition_points",
+    "width",
+    "depth",
+    "activation",
+    "network",
+    "embedding",
+    "axes",
+    "precision",
+    "seed",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Files:
+    """Where to write: a folder for everything, where `solve` writes too, and a picture alone."""
+
+    folder: pathlib.Path | None = None
+    picture: pathlib.Path | None = None
+
+    def prepare(self) -> None:
+        """Find out before the work whether all can be written; make the folder."""
+        if self.folder is not None:
+            prepared_folder(self.folder)
+        if self.picture is not None:
+            _check_picture(self.picture)
+
+    def write(self, solution: Solution) -> list[str]:
+        """Write the pictures; the names of all files with the solution."""
+        pictures = [] if self.picture is None else [self.picture]
+        written = []
+        if self.folder is not None:
+            written.append(str(self.folder / SOLUTION))
+            pictures.insert(0, self.folder / PICTURE)
+        for picture in pictures:
+            solution.plot(picture)
+            written.append(str(picture))
+        return written
+
+
+def _check_folder(folder: pathlib.Path) -> None:
+    if not folder.is_dir():
+        raise ValueError(f"there is no folder '{folder}' to write to; create it first")
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ValueError(f"cannot write to the folder '{folder}': {reason}") from None
+
+
+def _check_picture(picture: pathlib.Path) -> None:
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    formats = FigureCanvasBase.get_supported_filetypes()
+    if picture.suffix[1:].lower() not in formats:
+        raise ValueError(f"a picture ends in .{', .'.join(sorted(formats))}, got '{picture}'")
+    if picture.is_dir():
+        raise ValueError(f"'{picture}' is a folder; name a file in it")
+    _check_folder(picture.parent)
+
+
+def solve_problem(
+    problem: Problem,
+    options: dict[str, Any],
+    files: Files,
+    progress: Callable[[Progress], None],
+) -> tuple[Solution, list[Report]]:
+    """Solve, write what was asked for, and tell of each trial how good it is."""
+    files.prepare()
+    solution = solve(problem, report=progress, out=files.folder, **options)
+    written = files.write(solution)
+    common = dict(
+        event="result",
+        command="solve",
+        problem=problem.name,
+        recipe=options.get("recipe", "default"),
+        degree=solution.report.degree,
+        points=solution.report.num_points,
+        precision=solution.model.precision,
+        parameters=dict(solution.parameters),
+        how=solution.report.how,
+        tolerance=solution.report.tolerance,
+        error_estimate=_finite(solution.report.error_estimate),
+        met=solution.report.met,
+        resolved=solution.report.resolved,
+        notes=solution.report.notes,
+        files=written,
+    )
+    reports = []
+    trials = solution.report.trials
+    if len(trials) == 1:
+        # Of several the residuals at other points have chosen one.
+        trials = [{**trials[0], "residual": solution.residual}]
+    for trial, figures in enumerate(trials):
+        finite: Report = {key: _finite(figures[key]) for key in ("rel_l2", "residual")}
+        finite["field_errors"] = {
+            name: _finite(value) for name, value in figures["field_errors"].items()
+        }
+        reports.append({**common, "trial": trial, **figures, **finite})
+    return solution, reports
+
+
+def trial_lines(reports: list[Report]) -> list[str]:
+    """The figures of several trials; of one there is nothing to add."""
+    if len(reports) == 1:
+        return []
+    lines = [
+        f"trial {report['trial']}: residual {report['residual'] or math.nan:.2e}"
+        + (f", error {report['rel_l2']:.2e}" if report["rel_l2"] is not None else "")
+        for report in reports
+    ]
+    errors = [report["rel_l2"] for report in reports if report["rel_l2"] is not None]
+    if len(errors) == len(reports):
+        mean, deviation = statistics.mean(errors), statistics.pstdev(errors)
+        lines.append(f"error over the trials: mean {mean:.2e}, deviation {deviation:.2e}")
+    return lines
+
+
+def plan_solve(problem: Problem, options: dict[str, Any]) -> Report:
+    """Sizes and memory of the largest system that `solve` would make; nothing is solved."""
+    by_gradient = options.get("recipe", "default") != "default"
+    sizes = {key: value for key, value in options.items() if key in PLANNED and key != "seed"}
+    if "tolerance" in options:
+        check_tolerance(options["tolerance"], {"windows": options.get("windows"), **sizes})
+    if options.get("windows") or (
+        not sizes and not by_gradient and options.get("windows") is None and suits_windows(problem)
+    ):
+        return dict(
+            command="solve",
+            dry_run=True,
+            problem=problem.name,
+            windows=options.get("windows"),
+            fields=list(problem.fields),
+        )
+    told = {key: value for key, value in options.items() if key in PLANNED}
+    plan = make_plan(problem, by_gradient=by_gradient, **told)
+    basis = plan.ladder[-1]
+    placed = plan.setup.placed(basis)
+    rows = sum(block.target.size for block in placed)
+    columns = basis.num_terms * len(problem.fields) + len(problem.parameters)
+    tables = sum(len(block.points) * len(block.orders) for block in placed) * basis.num_terms
+    size = 4 if plan.architectures[0].precision == "float32" else 8
+    # Gradients need the tables, Gauss-Newton the Jacobian as well.
+    jacobians = 0 if by_gradient else COPIES_OF_JACOBIAN * rows * columns
+    degrees = [int(max(rung.degrees)) for rung in plan.ladder]
+    return dict(
+        command="solve",
+        dry_run=True,
+        problem=problem.name,
+        degree=degrees[-1],
+        degrees=degrees,
+        terms=basis.num_terms,
+        fields=list(problem.fields),
+        columns=columns,
+        points=sum(len(block.points) for block in placed),
+        rows=rows,
+        widths=list(plan.architectures[0].widths),
+        network_if_needed="width" not in options and not by_gradient,
+        bytes=size * (tables + jacobians),
+    )
+
+
+def plan_lines(report: Report) -> list[str]:
+    if "windows" in report:
+        number = report["windows"] or "as many as it takes"
+        return [
+            f"problem   {report['problem']}",
+            f"windows   {number}, with functions in space as the solution needs them",
+            "nothing was solved or written (--dry-run)",
+        ]
+    layers = "-".join(str(width) for width in report["widths"])
+    network = "no network"
+    if layers:
+        needed = " if the polynomial is not enough" if report["network_if_needed"] else ""
+        network = f"network {layers}{needed}"
+    degrees = ", ".join(str(degree) for degree in report["degrees"])
+    unknowns = f"{report['terms']:,} polynomial terms"
+    if len(report["fields"]) > 1:
+        unknowns += f" for each of {', '.join(report['fields'])}"
+    largest = ", until resolved; of the largest:" if len(report["degrees"]) > 1 else ""
+    return [
+        f"problem   {report['problem']}",
+        f"degree    {degrees}{largest}",
+        f"terms     {unknowns}, {network}",
+        f"rows      {report['rows']:,} at {report['points']:,} points",
+        f"memory    about {max(report['bytes'] / 2**20, 1):,.0f} MiB besides Python and JAX",
+        "nothing was solved or written (--dry-run)",
+    ]
+
+
+def list_problems() -> list[Report]:
+    """Name, equation, domain and whether the solution is known, of every named problem."""
+    return [
+        dict(
+            name=name,
+            equation=equation_of(name),
+            domain=shown_domain(problem.domain),
+            fields=list(problem.fields),
+            exact=problem.exact is not None,
+        )
+        for name, problem in ((name, make()) for name, make in PROBLEMS.items())
+    ]
+
+
+def shown_domain(domain: Box) -> str:
+    """x in [0, 1], t in [0, 2]; equal intervals are told once."""
+    intervals: dict[str, list[str]] = {}
+    for name, low, high in zip(domain.names, domain.lower, domain.upper, strict=True):
+        periodic = " periodic" if name in domain.periodic else ""
+        intervals.setdefault(f"in [{low:g}, {high:g}]{periodic}", []).append(name)
+    return "; ".join(f"{', '.join(names)} {where}" for where, names in intervals.items())
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else value
+
+
+def describe_file(path: pathlib.Path) -> Report | None:
+    """What a file with a solution says of itself; None for files that hold something else."""
+    loaded = load(path)
+    if not isinstance(loaded, Solution):
+        return None
+    domain = loaded.model.domain
+    return {
+        "command": "info",
+        "file": str(path),
+        "kind": "solution",
+        "fields": list(loaded.fields),
+        "axes": {
+            name: [low, high]
+            for name, low, high in zip(domain.names, domain.lower, domain.upper, strict=True)
+        },
+        "parameters": dict(loaded.parameters),
+        "terms": loaded.model.num_terms,
+        "units": loaded.model.num_units,
+        "degree": loaded.report.degree,
+        "rel_l2": loaded.rel_l2,
+        "residual": loaded.residual,
+        "tolerance": loaded.report.tolerance,
+        "error_estimate": _finite(loaded.report.error_estimate),
+        "met": loaded.report.met,
+        "text": f"{path}: the solution of an equation\n{loaded}",
+    }

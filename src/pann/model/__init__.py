@@ -1,0 +1,1 @@
+"""A model: a network, a polynomial, and the coefficients of both."""

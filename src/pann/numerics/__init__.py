@@ -1,0 +1,1 @@
+"""Linear algebra and optimization that know no model and no equation."""

@@ -1,0 +1,118 @@
+"""Pictures of a fit: the target, the prediction, its two halves, and the error."""
+
+import pathlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
+
+from pann.domain import Box
+from pann.model.pann import PANN, Parts
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Function = Callable[[Float[np.ndarray, "points 2"]], Float[np.ndarray, " points"]]
+
+
+def plot_halves(
+    model: PANN, target: Function, path: pathlib.Path, *, title: str, resolution: int = 301
+) -> pathlib.Path:
+    """Heat maps over a two-dimensional domain, written to `path`.
+
+    Target, prediction and polynomial half share one color scale; the network's half and the error
+    have their own.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    points = grid_2d(model.domain, resolution)
+    network, polynomial = model.parts(points)
+    true = target(points)
+    panels = {
+        "target": true,
+        "prediction": network + polynomial,
+        "polynomial half": polynomial,
+        "network half": network,
+        "|error|": np.abs(network + polynomial - true),
+    }
+    shared = float(np.max(np.abs(true)))
+    limits = {"network half": float(np.max(np.abs(network))) or 1.0}
+    figure, axes = pyplot.subplots(1, len(panels), figsize=(17.0, 3.4), layout="constrained")
+    extent = (
+        model.domain.lower[0],
+        model.domain.upper[0],
+        model.domain.lower[1],
+        model.domain.upper[1],
+    )
+    for panel, (name, values) in zip(axes, panels.items(), strict=True):
+        image = values.reshape(resolution, resolution).T
+        if name == "|error|":
+            shown = panel.imshow(image, origin="lower", extent=extent, cmap="magma")
+        else:
+            limit = limits.get(name, shared)
+            shown = panel.imshow(
+                image, origin="lower", extent=extent, cmap="RdBu_r", vmin=-limit, vmax=limit
+            )
+        panel.set_title(name)
+        panel.set_xlabel(model.domain.names[0])
+        figure.colorbar(shown, ax=panel, shrink=0.75)
+    axes[0].set_ylabel(model.domain.names[1])
+    figure.suptitle(title)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+    return path
+
+
+def grid_2d(domain: Box, resolution: int) -> Float[np.ndarray, "points 2"]:
+    """A tensor grid over a two-dimensional box, the second axis running fastest."""
+    if domain.dimension != 2:
+        raise ValueError(f"a heat map needs two axes; this domain has {domain.dimension}")
+    ticks = np.linspace(-1.0, 1.0, resolution)
+    grid = np.stack(np.meshgrid(ticks, ticks, indexing="ij"), axis=-1).reshape(-1, 2)
+    return domain.from_reference(grid)
+
+
+def plot_dependence(
+    parts: Callable[[np.ndarray], Parts],
+    sample: Float[np.ndarray, "rows features"],
+    features: list[int],
+    names: list[str],
+    resolution: int = 41,
+) -> "Figure":
+    """Partial dependence on single features: prediction and halves averaged over sample rows.
+
+    Each curve is shown without its mean, so that the halves are compared by what they vary.
+    """
+    from matplotlib.figure import Figure
+
+    columns = min(3, len(features))
+    rows = -(-len(features) // columns)
+    figure = Figure(figsize=(4.2 * columns, 3.0 * rows), layout="constrained")
+    panels = np.ravel(figure.subplots(rows, columns, squeeze=False, sharey=True))
+    for panel in panels[len(features) :]:
+        panel.set_visible(False)
+    for panel, feature in zip(panels, features, strict=False):
+        low, high = np.quantile(sample[:, feature], [0.01, 0.99])
+        at = np.linspace(low, high, resolution)
+        rows_there = np.repeat(sample[None], resolution, axis=0)
+        rows_there[:, :, feature] = at[:, None]
+        halves = parts(rows_there.reshape(-1, sample.shape[1]))
+        network, polynomial = (
+            half.reshape(resolution, len(sample), -1).mean(axis=(1, 2)) for half in halves
+        )
+        curves = {
+            "prediction": network + polynomial,
+            "polynomial half": polynomial,
+            "network half": network,
+        }
+        for (name, curve), style in zip(curves.items(), ("-", "--", ":"), strict=True):
+            panel.plot(at, curve - curve.mean(), style, label=name)
+        panel.set_xlabel(names[feature])
+    panels[0].legend()
+    figure.suptitle("partial dependence of the prediction and its halves")
+    return figure

@@ -1,0 +1,1 @@
+"""Data: fits, tables, the scikit-learn estimator."""

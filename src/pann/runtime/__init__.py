@@ -1,0 +1,1 @@
+"""The machine: compilation, memory, chunks of points, devices, time limits, progress, caches."""

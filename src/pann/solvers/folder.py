@@ -1,0 +1,199 @@
+"""A log file: one line of text for every step that is told of."""
+
+import contextlib
+import dataclasses
+import datetime
+import hashlib
+import pathlib
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pann.basis import Basis
+from pann.io import FileError, read
+from pann.io.checkpoint import Checkpoint, open_checkpoint
+from pann.model.architecture import Architecture
+from pann.pde.collocation import make_block
+from pann.pde.problem import Problem
+from pann.runtime.limits import Progress, Report
+from pann.solvers.setup import Setup
+from pann.solvers.solution import Solution, load
+
+FILE_NAME = "log.txt"
+
+
+class TextLog:
+    """A `report` that appends to `log.txt` in a folder."""
+
+    def __init__(self, folder: pathlib.Path):
+        self.path = folder / FILE_NAME
+
+    def __call__(self, progress: Progress) -> None:
+        figures = "  ".join(f"{name} {value:.4e}" for name, value in progress.figures.items())
+        self.write(f"{progress.what} {progress.step:,} of {progress.num_steps:,}  {figures}")
+
+    def write(self, text: str) -> None:
+        now = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        # The work is worth more than its log: a full disk is met again by the checkpoint.
+        with contextlib.suppress(OSError), open(self.path, "a", encoding="utf-8") as file:
+            file.write(f"{now}  {text}\n")
+
+
+# ---- Work in a folder: a log, checkpoints to go on from, and at the end the solution's file ----
+
+
+FILE_NAME_FOLDER = "solution.pann"
+
+
+def in_folder(
+    folder: pathlib.Path,
+    configuration: dict[str, str],
+    setup: Setup,
+    work: Callable[..., Solution],
+    *,
+    begin: float,
+    resume: bool,
+    interval: float | int,
+) -> Solution:
+    """Do the work, or go on with it; what is finished is read."""
+
+    def alone(checkpoint: Checkpoint, report: Report, begin: float) -> list[Solution]:
+        return [work(dataclasses.replace(setup, checkpoint=checkpoint, report=report), begin=begin)]
+
+    (solution,) = all_in_folder(
+        folder,
+        configuration,
+        setup.problem,
+        setup.report,
+        alone,
+        (FILE_NAME_FOLDER,),
+        begin=begin,
+        resume=resume,
+        interval=interval,
+    )
+    return solution
+
+
+def all_in_folder(
+    folder: pathlib.Path,
+    configuration: dict[str, str],
+    problem: Problem,
+    tell: Report,
+    work: Callable[[Checkpoint, Report, float], list[Solution]],
+    file_names: Sequence[str],
+    *,
+    begin: float,
+    resume: bool,
+    interval: float | int,
+) -> list[Solution]:
+    """The same for work that gives several solutions, one for each name of a file.
+
+    `work` gets a checkpoint, whom to tell of progress, and when it began, less the time before.
+    """
+    checkpoint, finished = open_checkpoint(folder, configuration, resume=resume, interval=interval)
+    paths, log = [folder / name for name in file_names], TextLog(folder)
+    if finished and all(path.exists() for path in paths):
+        return [dataclasses.replace(load(read(path)), problem=problem) for path in paths]
+    before = checkpoint.seconds_before
+    log.write(f"{problem.name}: " + (f"resumed after {before:.0f} s" if before else "begun"))
+
+    def report(progress: Progress) -> None:
+        log(progress)
+        tell(progress)
+
+    try:
+        solutions = work(checkpoint, report, begin - before)
+    except BaseException as error:
+        log.write(f"stopped by {type(error).__name__} after {time.perf_counter() - begin:.0f} s")
+        with contextlib.suppress(FileError):
+            checkpoint.flush()
+        raise
+    for solution, path in zip(solutions, paths, strict=True):
+        solution.save(path)
+    if stopped := next((s.report.stopped for s in solutions if s.report.stopped), None):
+        # Not finished: `resume=True` goes on from here.
+        checkpoint.flush()
+        log.write(f"stopped by {stopped} after {time.perf_counter() - begin + before:.0f} s")
+        return solutions
+    checkpoint.close()
+    log.write(f"finished after {time.perf_counter() - begin + before:.0f} s")
+    return solutions
+
+
+def prepared_folder(folder: pathlib.Path) -> pathlib.Path:
+    """Make the folder, and find out before the work whether it can be written to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except FileExistsError:
+        raise ValueError(f"'{folder}' is a file; out names a folder") from None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ValueError(f"cannot write to the folder '{folder}': {reason}") from None
+    return folder
+
+
+# ---- What determines a solution, in words ----
+
+
+def configuration(
+    setup: Setup,
+    ladder: Sequence[Basis],
+    architectures: Sequence[Architecture],
+    start_from: Solution | None,
+    **options: object,
+) -> dict[str, str]:
+    """Problem, bases, networks, options and points by name, the plainest first."""
+    problem, basis = setup.problem, ladder[0]
+    placed = setup.placed(basis)
+    plain = {
+        "problem": problem.name,
+        "domain": str(problem.domain),
+        "seed": str(setup.seed),
+        "precision": architectures[0].precision if architectures else "float64",
+        "degree": ", ".join(str(int(np.max(each.degrees, initial=0))) for each in ladder),
+        "terms": ", ".join(str(each.num_terms) for each in ladder),
+        "network": "; ".join(str(each) for each in architectures),
+    }
+    given = {name: str(value) for name, value in options.items()}
+    # Last what follows from the rest, or has no name.
+    derived = {
+        "start": "nothing" if start_from is None else _hash(*jax.tree.leaves(start_from.model)),
+        "points": f"{len(placed[0].points):,} ({_hash(placed[0].points)})",
+        "condition points": ", ".join(
+            f"{each.name} {len(each.points):,} ({_hash(each.points)})" for each in placed[1:]
+        ),
+        "basis": _hash(*(each.indices for each in ladder)),
+        "equation and conditions": _measured(setup, basis),
+    }
+    return plain | given | derived
+
+
+def _hash(*arrays: object) -> str:
+    """A short name for the bits of some arrays."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(np.asarray(array)).tobytes())
+    return digest.hexdigest()[:12]
+
+
+def _measured(setup: Setup, basis: Basis) -> str:
+    """Functions have no name to compare: the size of every residual at one arbitrary state."""
+    problem = setup.problem
+    draws = np.random.default_rng(0).normal(size=(basis.num_terms, len(problem.fields)))
+    b = jnp.asarray(draws / (1 + np.asarray(basis.degrees, float)[:, None]) ** 2)
+    parameters = {name: jnp.asarray(value + 0.1) for name, value in problem.parameters.items()}
+    blocks = [
+        setup.fresh(basis),
+        *(make_block(each, problem, basis, "float64") for each in setup.placed(basis)[1:]),
+    ]
+    sizes = [
+        jnp.linalg.norm(block.residual(block.polynomial_channels(b), parameters))
+        for block in blocks
+    ]
+    return ", ".join(f"{float(size):.8g}" for size in sizes)

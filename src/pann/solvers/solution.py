@@ -1,0 +1,355 @@
+"""What `solve` gives back: a function with two halves, figures of its quality, pictures, a file."""
+
+import dataclasses
+import math
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from pann.io import Contents, FileError, model_from_state, model_state, write
+from pann.model.pann import PANN, Parts
+from pann.network import MLP
+from pann.pde.checks import has_integrals
+from pann.pde.evaluation import evaluate_derivative, evaluate_parts, evaluate_solution
+from pann.pde.hard_conditions import Ansatz, ansatz_from_state, ansatz_state, split_arrays
+from pann.pde.problem import Problem
+from pann.runtime.limits import Progress
+
+if TYPE_CHECKING:
+    import xarray
+
+KIND = "solution"
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """How a solution came about and how good it is, by which measure.
+
+    `residual` is the root mean square residual at points that were used for nothing else, relative
+    to the size of the equation's terms there, or that of a condition if it is larger; `rel_l2` the
+    relative l2 error where the solution is known, `field_errors` that of every field. `trials` has
+    the figures of every trial, with the residuals by which one was chosen, `parameter_deviations`
+    the standard deviations of parameters found from noisy data.
+
+    `resolved` says whether residual and error estimate are small enough to rely on the solution.
+    `error_estimate` is relative in l2. With a tolerance it comes from the difference between two
+    resolutions, and `met` says whether it and the residual are below it. Without one it is the
+    residual over the `stability` of the equation with its conditions, where that was found: the
+    least change of their rows by a function of mean square 1. `notes` are what else there is to
+    know, and `stopped` is what ended the work before its time: a time limit, or Ctrl-C.
+    """
+
+    how: str
+    degree: int
+    num_points: int
+    residual: float
+    rel_l2: float | None
+    stop: str
+    seconds: float
+    history: dict[str, list[float]]
+    trials: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    field_errors: dict[str, float] = dataclasses.field(default_factory=dict)
+    parameter_deviations: dict[str, float] = dataclasses.field(default_factory=dict)
+    tolerance: float | None = None
+    error_estimate: float | None = None
+    met: bool | None = None
+    resolved: bool | None = None
+    stability: float | None = None
+    notes: list[str] = dataclasses.field(default_factory=list)
+    stopped: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Solution:
+    """Call it at coordinates, `solution(x=0.1, y=0.2)` or in the order of the axes,
+    `solution(0.1, 0.2)`; numbers or arrays that broadcast.
+
+    Where conditions are hard, `ansatz` makes u of the model, which then is the free factor v.
+    """
+
+    model: PANN
+    fields: tuple[str, ...]
+    parameters: Mapping[str, float]
+    report: Report
+    problem: Problem | None = None
+    ansatz: Ansatz | None = None
+
+    def __call__(self, *in_order: Any, **coordinates: Any) -> Any:
+        """u, or a tuple of all fields, in the shape of the coordinates."""
+        points, shape = self._points(self._named(in_order, coordinates))
+        return self._shaped(evaluate_solution(self.model, self.ansatz, points), shape)
+
+    def parts(self, **coordinates: Any) -> Parts:
+        """The network's and the polynomial's share; for several fields tuples of them."""
+        points, shape = self._points(coordinates)
+        network, polynomial = evaluate_parts(self.model, self.ansatz, points)
+        return Parts(self._shaped(network, shape), self._shaped(polynomial, shape))
+
+    def derivative(self, orders: Mapping[str, int], **coordinates: Any) -> Any:
+        """A derivative, `solution.derivative({"x": 2}, x=0.1, y=0.2)`."""
+        unknown = set(orders) - set(self.model.domain.names)
+        if unknown:
+            raise ValueError(f"'{unknown.pop()}' is not an axis; the axes are {self._axes}")
+        points, shape = self._points(coordinates)
+        order = tuple(int(orders.get(name, 0)) for name in self.model.domain.names)
+        return self._shaped(evaluate_derivative(self.model, self.ansatz, points, order), shape)
+
+    @property
+    def rel_l2(self) -> float | None:
+        """The relative l2 error at random points, None where no solution is known."""
+        return self.report.rel_l2
+
+    @property
+    def residual(self) -> float:
+        """The relative residual at points that were not used."""
+        return self.report.residual
+
+    @property
+    def parameter_deviations(self) -> Mapping[str, float]:
+        """Standard deviations of the parameters by the noise of the data, where it shows."""
+        return self.report.parameter_deviations
+
+    def _named(self, in_order: tuple[Any, ...], coordinates: Mapping[str, Any]) -> dict[str, Any]:
+        names = self.model.domain.names
+        if len(in_order) > len(names) or set(names[: len(in_order)]) & set(coordinates):
+            raise ValueError(
+                f"give each of {self._axes} once, in this order or by name; given were "
+                f"{len(in_order)} in order and {', '.join(coordinates) or 'none'} by name"
+            )
+        return {**dict(zip(names, in_order, strict=False)), **coordinates}
+
+    def _points(self, coordinates: Mapping[str, Any]) -> tuple[np.ndarray, tuple[int, ...]]:
+        names = self.model.domain.names
+        if set(coordinates) != set(names):
+            given = ", ".join(coordinates) or "none"
+            raise ValueError(f"give every axis, {self._axes}; given were {given}")
+        arrays = np.broadcast_arrays(*(np.asarray(coordinates[name], float) for name in names))
+        return np.stack([array.ravel() for array in arrays], axis=1), arrays[0].shape
+
+    @property
+    def _axes(self) -> str:
+        return ", ".join(self.model.domain.names)
+
+    def _shaped(self, values: Float[np.ndarray, "points *fields"], shape: tuple[int, ...]) -> Any:
+        columns = values.reshape(len(values), -1).T
+        each = tuple(column.reshape(shape)[()] for column in columns)
+        return each[0] if len(self.fields) == 1 else each
+
+    def to_xarray(self, resolution: int = 101) -> "xarray.Dataset":
+        """The fields and their halves on a grid of the whole domain."""
+        import xarray
+
+        domain = self.model.domain
+        axes = [
+            np.linspace(low, high, resolution)
+            for low, high in zip(domain.lower, domain.upper, strict=True)
+        ]
+        grid = dict(zip(domain.names, np.meshgrid(*axes, indexing="ij"), strict=True))
+        network, polynomial = self.parts(**grid)
+        data: dict[str, Any] = {}
+        halves = [half if len(self.fields) > 1 else (half,) for half in (network, polynomial)]
+        for name, of_network, of_polynomial in zip(self.fields, *halves, strict=True):
+            data[name] = (domain.names, of_network + of_polynomial)
+            data[f"{name}_network"] = (domain.names, of_network)
+            data[f"{name}_polynomial"] = (domain.names, of_polynomial)
+        return xarray.Dataset(data, dict(zip(domain.names, axes, strict=True)))
+
+    def refine(self, problem: Problem, **options: Any) -> "Solution":
+        """Go on from here: solve the problem, options as in `pann.solve`, starting with this.
+
+        Without a degree the basis stays as it is; a network that is there is trained further.
+        """
+        from pann.solvers.solve import solve
+
+        if not {"degree", "basis", "c"} & set(options):
+            options["basis"] = self.model.basis
+        if "width" not in options:
+            options |= network_options(self.model)
+        return solve(problem, start_from=self, **options)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Lines in one dimension, heat maps in two, slices through the middle beyond.
+
+        Where there is time: over time and space, or snapshots if space has more dimensions.
+        """
+        from pann.plot import fields
+
+        return fields.plot(self, path)
+
+    def plot_history(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Every term of the loss, and the residual at points not used, over the records."""
+        from pann.plot import history
+
+        return history.plot_history(self, path)
+
+    def animate(
+        self, path: str | os.PathLike[str], frames: int = 60, seconds: float | int = 6.0
+    ) -> None:
+        """Write a moving picture over time, a .gif: lines in one dimension of space, maps in two.
+
+        It lasts that many seconds and begins again.
+        """
+        from pann.plot import animation
+
+        animation.animate(self, path, frames, seconds)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a `.pann` file; `pann.load` opens it and needs no code of yours."""
+        state, arrays = model_state(self.model)
+        ansatz, ansatz_arrays = ansatz_state(self.ansatz)
+        header = {
+            "model": state,
+            "ansatz": ansatz,
+            "fields": list(self.fields),
+            "parameters": dict(self.parameters),
+            "report": _to_json(dataclasses.asdict(self.report)),
+            "problem": None if self.problem is None else self.problem.name,
+        }
+        write(path, KIND, header, arrays | ansatz_arrays)
+
+    def __str__(self) -> str:
+        report = self.report
+        lines = [
+            verdict(report),
+            repr(self.model),
+            f"solved by {report.how}; {report.stop} ({report.seconds:.1f} s)",
+        ]
+        if report.rel_l2 is not None:
+            lines.append(f"relative l2 error at random points: {report.rel_l2:.2e}")
+        for name, value in self.parameters.items():
+            deviation = self.parameter_deviations.get(name)
+            noise = "" if deviation is None else f" +- {deviation:.2g}"
+            lines.append(f"{name} = {value:.6g}{noise}")
+        lines += [f"note: {note}" for note in report.notes]
+        if not report.resolved:
+            lines.append(f"to go on: {_next(self)}")
+        return "\n".join(lines)
+
+
+def verdict(report: Report) -> str:
+    """One sentence: whether to rely on the solution, by which figures."""
+    error = report.error_estimate
+    estimate = (
+        ""
+        if error is None
+        else ", error estimate " + ("unknown" if not math.isfinite(error) else f"{error:.1e}")
+    )
+    figures = f"relative residual {report.residual:.1e} at points used for nothing else{estimate}"
+    if report.tolerance is not None:
+        outcome = "met" if report.met else "NOT MET, this is the best there is"
+        return f"tolerance {report.tolerance:g} {outcome}: {figures}"
+    return f"{'resolved' if report.resolved else 'NOT RESOLVED'}: {figures}"
+
+
+def _next(solution: Solution) -> str:
+    """What may resolve a solution that is not, by the method that was used."""
+    model, report = solution.model, solution.report
+    if report.stopped:
+        return "give more time"
+    if "tail in time" in report.history:
+        return "give a smaller tolerance, pann.solve(problem, tolerance=...), or more windows"
+    if model.num_units and model.num_terms:
+        return (
+            f"give a higher degree than {report.degree}, a wider network than {model.num_units} "
+            "units, or more trials"
+        )
+    if model.num_units:
+        return f"give a wider network than {model.num_units} units, a degree, or more trials"
+    if solution.problem is not None and has_integrals(solution.problem):
+        return f"give a higher degree than {report.degree}"
+    return (
+        f"give a higher degree than {report.degree}, or width=32 for a network beside the "
+        "polynomial"
+    )
+
+
+def network_options(model: PANN) -> dict[str, Any]:
+    """The options of `solve` that ask for the network that a model has."""
+    network = model.parameters.network
+    if network is None:
+        return {}
+    if isinstance(network, MLP):
+        return {"width": tuple(bias.shape[0] for bias in network.biases)}
+    width, depth = network.biases[0].shape[0], len(network.biases)
+    return {"network": "modified", "width": width, "depth": depth}
+
+
+def unsolved(model: PANN, problem: Problem) -> Solution:
+    """A model made beforehand as what `solve` begins with."""
+    num_fields = model.num_outputs or 1
+    if model.domain != problem.domain or num_fields != len(problem.fields):
+        raise ValueError(
+            f"the model has {num_fields} outputs on {model.domain}, but the problem the fields "
+            f"{', '.join(problem.fields)} on {problem.domain}; make it for this problem"
+        )
+    degree = int(np.max(model.basis.degrees, initial=0))
+    report = Report("a model", degree, 0, np.inf, None, "not solved", 0.0, {})
+    return Solution(model, problem.fields, dict(problem.parameters), report, problem)
+
+
+def progress_of(solution: Solution, what: str, step: int, num_steps: int) -> Progress:
+    """What is told of a solution on the way to a better one."""
+    figures = {"fresh residual": solution.residual}
+    if solution.rel_l2 is not None:
+        figures["error"] = solution.rel_l2
+    return Progress(what, step, num_steps, figures)
+
+
+def trial_figures(solution: Solution, seed: int) -> dict[str, Any]:
+    """What a report says of one trial."""
+    return {
+        "seed": seed,
+        "rel_l2": solution.rel_l2,
+        "field_errors": solution.report.field_errors,
+        "residual": solution.residual,
+        "seconds": solution.report.seconds,
+        "terms": solution.model.num_terms,
+        "units": solution.model.num_units,
+        "stop": solution.report.stop,
+    }
+
+
+def load(contents: Contents) -> Solution:
+    """The solution in a `.pann` file, without its problem."""
+    header = contents.header
+    try:
+        of_ansatz, of_model = split_arrays(contents.arrays)
+        model = model_from_state(header["model"], of_model)
+        # Files of solutions without hard conditions may lack the entry.
+        ansatz = ansatz_from_state(header.get("ansatz"), of_ansatz, model)
+        fields, parameters = header["fields"], header["parameters"]
+        report = Report(**_from_json(header["report"]))
+        good = (
+            isinstance(fields, list)
+            and len(fields) == (model.num_outputs or 1)
+            and all(isinstance(field, str) for field in fields)
+            and all(isinstance(value, float) for value in parameters.values())
+            and isinstance(report.residual, float)
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FileError(f"the file holds no complete solution: {error}") from error
+    if not good:
+        raise FileError(
+            "the file holds no usable solution: fields, parameters or report are broken"
+        )
+    return Solution(model, tuple(fields), parameters, report, ansatz=ansatz)
+
+
+def _to_json(value: Any) -> Any:
+    """A report may tell of a loss that was not finite; JSON has no such numbers, so in words."""
+    if isinstance(value, dict):
+        return {key: _to_json(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_to_json(inner) for inner in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _from_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _from_json(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_from_json(inner) for inner in value]
+    return float(value) if isinstance(value, str) and value in ("nan", "inf", "-inf") else value

@@ -1,0 +1,247 @@
+"""One axis of space: its functions, a finer grid, the projection from it, and rows at its ends.
+
+The residual is evaluated on half as many points again as there are functions, so that products of
+two of them alias onto none, and projected back; products of three alias as far as the highest
+functions matter, which the tails of the coefficients tell. Along an axis that is not periodic the
+projections on the highest functions give way to conditions at the ends and, on several pieces, to
+continuity between them (Lanczos' tau method).
+"""
+
+import dataclasses
+import functools
+import math
+
+import numpy as np
+import scipy.special
+from jaxtyping import Complex, Float
+
+from pann.basis import Family, Fourier, Legendre, PiecewiseLegendre
+
+
+@dataclasses.dataclass(frozen=True)
+class SpaceAxis:
+    """Functions of at most a level, a frequency or the degree on each piece, on [lower, upper]."""
+
+    name: str
+    lower: float
+    upper: float
+    family: Family
+    level: int
+
+    @property
+    def width(self) -> float:
+        return self.upper - self.lower
+
+    @property
+    def is_fourier(self) -> bool:
+        return isinstance(self.family, Fourier)
+
+    @property
+    def num_functions(self) -> int:
+        return self.family.num_functions(self.level)
+
+    @property
+    def num_pieces(self) -> int:
+        return self.family.num_pieces if isinstance(self.family, PiecewiseLegendre) else 1
+
+    @property
+    def edges(self) -> Float[np.ndarray, " edges"]:
+        """The ends of the pieces on [-1, 1]."""
+        breaks = self.family.breaks if isinstance(self.family, PiecewiseLegendre) else ()
+        return np.array([-1.0, *breaks, 1.0])
+
+    @functools.cached_property
+    def grid(self) -> tuple[Float[np.ndarray, " points"], Float[np.ndarray, " points"]]:
+        """Points on [-1, 1] and weights for the projection."""
+        if self.is_fourier:
+            return self.family.quadrature(3 * self.level + 2)
+        return self.family.quadrature(self.num_pieces * (3 * self.level // 2 + 2))
+
+    def table(
+        self, reference: Float[np.ndarray, " points"], derivative: int = 0
+    ) -> Float[np.ndarray, "points functions"]:
+        """Derivatives by the axis's own coordinate, at points on [-1, 1]."""
+        table = self.family.table(reference, self.num_functions, derivative)
+        return table * (2.0 / self.width) ** derivative
+
+    def coordinates(self, reference: Float[np.ndarray, " points"]) -> Float[np.ndarray, " points"]:
+        return self.lower + 0.5 * (reference + 1.0) * self.width
+
+    @functools.cached_property
+    def projection(self) -> Float[np.ndarray, "functions points"]:
+        """From values on the grid to coefficients: exact for the functions themselves."""
+        points, weights = self.grid
+        table = self.table(points)
+        return (table * weights[:, None]).T / self.family.norms(self.num_functions)[:, None] ** 2
+
+    def transfer_from(self, other: "SpaceAxis") -> Float[np.ndarray, "functions functions2"]:
+        """Coefficients of another axis's functions in these."""
+        return self.projection @ other.table(self.grid[0])
+
+    def continuity_rows(self, order: int, at_seam: bool) -> Float[np.ndarray, "rows functions"]:
+        """Jumps of u, u', ... below the order at each break, and from the end to the beginning."""
+        meetings = [(piece, piece + 1) for piece in range(self.num_pieces - 1)]
+        if at_seam:
+            meetings.append((self.num_pieces - 1, 0))
+        rows = [
+            self._piece_end(right, -1.0, k) - self._piece_end(left, 1.0, k)
+            for left, right in meetings
+            for k in range(order)
+        ]
+        return np.stack(rows) if rows else np.zeros((0, self.num_functions))
+
+    def _piece_end(
+        self, piece: int, end: float, derivative: int
+    ) -> Float[np.ndarray, " functions"]:
+        """Derivatives at an end of a piece, seen from inside it: rounding cannot change sides."""
+        left, right = self.edges[piece : piece + 2]
+        row = np.zeros(self.num_functions)
+        local = Legendre().table(np.array([end]), self.level + 1, derivative)[0]
+        row[piece :: self.num_pieces] = local * (4.0 / ((right - left) * self.width)) ** derivative
+        # The functions of level 0 are steps, constant on the piece.
+        inside = self.table(np.array([0.5 * (left + right)]), derivative)[0]
+        row[: self.num_pieces] = inside[: self.num_pieces]
+        return row
+
+    def end_rows(self, side: str) -> Float[np.ndarray, "2 functions"]:
+        """Value and outward derivative of every function at one end."""
+        piece, end = (0, -1.0) if side == "lower" else (self.num_pieces - 1, 1.0)
+        return np.stack([self._piece_end(piece, end, 0), end * self._piece_end(piece, end, 1)])
+
+
+# ---- Time on a window, s in [0, 1] ----
+
+
+def radau_nodes(count: int) -> Float[np.ndarray, " nodes"]:
+    """Nodes in (0, 1], the last of them 1: the zeros of P_(p-1)^(1, 0), and the end."""
+    if count == 1:
+        return np.ones(1)
+    inner, _ = scipy.special.roots_jacobi(count - 1, 1.0, 0.0)
+    return np.append(0.5 * (inner + 1.0), 1.0)
+
+
+def time_table(
+    s: Float[np.ndarray, " times"], order: int, count: int, derivative: int
+) -> Float[np.ndarray, "times functions"]:
+    """d^k/ds^k of the functions s^j / j! (j < order) and s^order P_i(2s - 1) (i < count)."""
+    starts = np.stack([_power(s, j, derivative) / math.factorial(j) for j in range(order)], axis=1)
+    rest = np.zeros((len(s), count))
+    for k in range(derivative + 1):
+        polynomials = Legendre().table(2.0 * s - 1.0, count, derivative - k)
+        scale = math.comb(derivative, k) * 2.0 ** (derivative - k)
+        rest += scale * _power(s, order, k)[:, None] * polynomials
+    return np.concatenate([starts, rest], axis=1)
+
+
+def node_tables(order: int, count: int) -> list[Float[np.ndarray, "nodes functions"]]:
+    """Derivatives 0, ..., m at the nodes, as Radau IIA has them for a system of first order.
+
+    D^k u for k < m - 1 is its start plus the integral of the polynomial of degree p - 1 through the
+    node values of D^(k+1) u. With u itself the method would be another one, which makes what is
+    stiff p times larger in each window: errors of the velocity at a fixed end, and fast waves.
+    """
+    nodes, starts = radau_nodes(count), np.eye(order + count)
+    tables = [time_table(nodes, order, count, k) for k in (order - 1, order)]
+    for k in reversed(range(order - 1)):
+        tables.insert(0, starts[k] + integration(nodes) @ tables[0])
+    return tables
+
+
+def integration(nodes: Float[np.ndarray, " nodes"]) -> Float[np.ndarray, "nodes nodes"]:
+    """From values at the nodes to integrals from 0 to each of them (Butcher's matrix A)."""
+    count, at = len(nodes), 2.0 * nodes - 1.0
+    antiderivatives = np.polynomial.legendre.legint(np.eye(count), lbnd=-1, scl=0.5)
+    integrals = np.polynomial.legendre.legval(at, antiderivatives).T
+    return integrals @ np.linalg.inv(Legendre().table(at, count))
+
+
+def _power(s: Float[np.ndarray, " times"], power: int, derivative: int) -> np.ndarray:
+    """d^k/ds^k s^power."""
+    if derivative > power:
+        return np.zeros_like(s)
+    return float(math.perm(power, derivative)) * s ** (power - derivative)
+
+
+def to_legendre(order: int, count: int) -> Float[np.ndarray, "functions functions"]:
+    """Coefficients of P_l(2s - 1), l < order + count, of the window's functions (a column each)."""
+    nodes, _ = Legendre().quadrature(order + count)
+    values = time_table(0.5 * (nodes + 1.0), order, count, 0)
+    return np.linalg.solve(Legendre().table(nodes, order + count), values)
+
+
+@dataclasses.dataclass(frozen=True)
+class Decoupled:
+    """The p equations of a window made independent: d^k/ds^k becomes a number for each.
+
+    With V_k the values of D^k (s^m P_i) at the nodes and A the matrix of `integration`,
+    V_k V_0^-1 = A^-k = Q diag(lambda^k) Q^-1. Of conjugate pairs one is kept, and counts twice.
+    """
+
+    numbers: Complex[np.ndarray, "derivatives kept"]
+    into: Complex[np.ndarray, "kept nodes"]
+    back: Complex[np.ndarray, "functions kept"]
+
+
+def decouple(order: int, count: int) -> Decoupled:
+    """From values at the nodes to independent unknowns, and from them to coefficients."""
+    inverse = np.linalg.inv(node_tables(order, count)[0][:, order:])
+    values, vectors = np.linalg.eig(np.linalg.inv(integration(radau_nodes(count))))
+    left = np.linalg.inv(vectors)
+    numbers = values ** np.arange(order + 1)[:, None]
+    real = np.abs(values.imag) <= 1e-12 * np.abs(values)
+    kept = real | (values.imag > 0)
+    weight = np.where(real, 1.0, 2.0)
+    return Decoupled(
+        numbers=numbers[:, kept].astype(complex),
+        into=left[kept].astype(complex),
+        back=(inverse @ (vectors * weight))[:, kept].astype(complex),
+    )
+
+
+# ---- How well a window is resolved: the share of the highest functions along each axis ----
+
+
+# The last eighth of the frequencies, the last two degrees.
+FREQUENCY_SHARE, LAST_DEGREES = 8, 2
+
+
+def scaled(
+    axes: tuple[SpaceAxis, ...], coefficients: Float[np.ndarray, "fields ... degrees"]
+) -> Float[np.ndarray, "fields ... degrees"]:
+    """Coefficients of orthonormal functions from those of the axes' and of Legendre's in time."""
+    norms = [axis.family.norms(axis.num_functions) for axis in axes]
+    norms.append(Legendre().norms(coefficients.shape[-1]))
+    for number, norm in enumerate(norms, start=1):
+        shape = [-1 if axis == number else 1 for axis in range(coefficients.ndim)]
+        coefficients = coefficients * norm.reshape(shape)
+    return coefficients
+
+
+def sizes(scaled: Float[np.ndarray, "fields ..."]) -> Float[np.ndarray, " fields"]:
+    return np.sqrt(np.sum(scaled.reshape(len(scaled), -1) ** 2, axis=1))
+
+
+def time_tail(
+    scaled: Float[np.ndarray, "fields ... degrees"], scales: Float[np.ndarray, " fields"]
+) -> float:
+    """The last two degrees in time, relative to the fields' scales."""
+    return float(np.max(sizes(scaled[..., -LAST_DEGREES:]) / scales))
+
+
+def space_tails(
+    axis: SpaceAxis,
+    number: int,
+    scaled: Float[np.ndarray, "fields ..."],
+    scales: Float[np.ndarray, " fields"],
+) -> Float[np.ndarray, " pieces"]:
+    """The highest frequencies, or the last two degrees on each piece."""
+    relative = np.moveaxis(scaled, number + 1, 1)
+    relative = relative.reshape(*relative.shape[:2], -1) / scales[:, None, None]
+    squares = np.sum(relative**2, axis=2)
+    levels = axis.family.levels(axis.num_functions)
+    if axis.is_fourier:
+        last = max(LAST_DEGREES, axis.level // FREQUENCY_SHARE)
+        return np.sqrt(np.max(np.sum(squares[:, levels > axis.level - last], axis=1)))[None]
+    highest = squares[:, levels > axis.level - LAST_DEGREES]
+    by_piece = np.sum(highest.reshape(len(scales), -1, axis.num_pieces), axis=1)
+    return np.sqrt(np.max(by_piece, axis=0))

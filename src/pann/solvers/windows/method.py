@@ -1,0 +1,364 @@
+"""All windows as one model: polynomials in pieces of time, in the functions of the finest axes."""
+
+import dataclasses
+import os
+import pathlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from pann.basis import Basis, Family, Legendre, PiecewiseLegendre, make_basis
+from pann.domain import Box
+from pann.errors import WindowsFailed
+from pann.model.pann import PANN, Parameters
+from pann.pde.checks import checked
+from pann.pde.conditions import Dirichlet
+from pann.pde.placing import OnFaces, place_conditions, place_inside
+from pann.pde.problem import Problem
+from pann.points import uniform
+from pann.runtime.limits import Report as ReportProgress
+from pann.runtime.limits import check_time_limit
+from pann.runtime.progress import supervised
+from pann.solvers.assessment import assessed
+from pann.solvers.folder import configuration, in_folder, prepared_folder
+from pann.solvers.quality import field_sizes, relative_errors, residual_of
+from pann.solvers.setup import NUM_FRESH, Setup
+from pann.solvers.solution import Report, Solution, trial_figures
+from pann.solvers.windows.axes import SpaceAxis
+from pann.solvers.windows.build import highest_order, reason_against
+from pann.solvers.windows.march import UNSOLVED, Marched, Plan, Solved, march
+from pann.solvers.windows.preconditioners import SOLVERS
+from pann.solvers.windows.resolution import Modes, first_axes
+
+
+def joined(problem: Problem, windows: list[Solved]) -> PANN:
+    """The windows in the functions of the finest axes, which hold those of all others."""
+    domain = _up_to(problem.domain, windows[-1].end)
+    axes = windows[-1].axes
+    families = {axis.name: _plain(axis.family) for axis in axes}
+    edges = np.array([window.begin for window in windows])
+    number = domain.names.index(str(domain.time))
+    breaks = 2.0 * (edges[1:] - domain.lower[number]) / domain.widths[number] - 1.0
+    family: Family = PiecewiseLegendre(tuple(breaks.tolist())) if len(breaks) else Legendre()
+    families[str(domain.time)] = family
+    tensor = _in_steps(family, np.stack([_on(axes, window) for window in windows], axis=-1))
+    # To the order of the domain's axes, with the fields last.
+    tensor = np.moveaxis(np.moveaxis(tensor, -1, 1 + number), 0, -1)
+    kept = np.any(tensor != 0, axis=-1)
+    basis = Basis(
+        domain, tuple(families[name] for name in domain.names), np.argwhere(kept).astype(np.int64)
+    )
+    b, num_fields = tensor[kept], len(problem.fields)
+    # Arrays of NumPy are only moved: JAX would compile a program to fill one of every size.
+    parameters = Parameters(
+        network=None,
+        a=jax.device_put(np.zeros((0, num_fields))),
+        b=jax.device_put(b),
+        bias=None,
+        keep_a=jax.device_put(np.ones(0, bool)),
+        keep_b=jax.device_put(np.ones(len(b), bool)),
+        overlap=jax.device_put(np.zeros_like(b)),
+    )
+    return PANN(domain, basis, parameters, "float64", None if num_fields == 1 else num_fields)
+
+
+def _up_to(domain: Box, end: float) -> Box:
+    """The domain as far as the windows go."""
+    number = domain.names.index(str(domain.time))
+    if abs(end - domain.upper[number]) <= 1e-9 * domain.widths[number]:
+        return domain
+    ends = {
+        name: (low, end if name == domain.time else high)
+        for name, low, high in zip(domain.names, domain.lower, domain.upper, strict=True)
+    }
+    return Box(periodic=domain.periodic, time=domain.time, **ends)
+
+
+def _plain(family: Family) -> Family:
+    """One piece is the whole axis."""
+    one = isinstance(family, PiecewiseLegendre) and family.num_pieces == 1
+    return Legendre() if one else family
+
+
+def _on(axes: tuple[SpaceAxis, ...], window: Solved) -> Float[np.ndarray, "fields ... degrees"]:
+    """A window's coefficients in the functions of other axes."""
+    coefficients = window.coefficients
+    if axes == window.axes:
+        return coefficients
+    for old, new in zip(window.axes, axes, strict=True):
+        coefficients = np.tensordot(coefficients, new.transfer_from(old), axes=(1, 1))
+    # The degrees have come to stand behind the fields.
+    coefficients = np.moveaxis(coefficients, 1, -1)
+    return np.where(np.abs(coefficients) > 1e-18 * np.max(np.abs(coefficients)), coefficients, 0.0)
+
+
+def _in_steps(
+    family: Family, tensor: Float[np.ndarray, "fields ... degrees windows"]
+) -> Float[np.ndarray, "fields ... functions"]:
+    """Coefficients of the functions of time: degree by degree all windows, degree 0 in steps."""
+    if isinstance(family, PiecewiseLegendre):
+        middles = 0.5 * np.convolve([-1.0, *family.breaks, 1.0], [1.0, 1.0], "valid")
+        steps = family.table(middles, family.num_pieces)
+        level_0 = tensor[..., 0, :]
+        solved = np.linalg.solve(steps, level_0.reshape(-1, family.num_pieces).T).T
+        tensor = np.concatenate(
+            [solved.reshape(level_0.shape)[..., None, :], tensor[..., 1:, :]], axis=-2
+        )
+    return tensor.reshape(*tensor.shape[:-2], -1)
+
+
+# ---- Evolution problems window by window ----
+
+
+DEGREE = 12
+# By the number of axes of space: what is left out, relative to the fields.
+TOLERANCES = {0: 1e-12, 1: 1e-10, 2: 1e-7}
+POINTS_ON_FACES = 40
+
+
+def solve_in_windows(
+    problem: Problem,
+    *,
+    windows: int | str | None = None,
+    modes: Modes = None,
+    degree: int | None = None,
+    tolerance: float | None = None,
+    solver: str | None = None,
+    seed: int = 0,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    checkpoint_every: float | int = 30.0,
+    report: ReportProgress | None = None,
+    progress: bool | ReportProgress | None = None,
+    time_limit: float | int | None = None,
+) -> Solution:
+    """Solve an evolution problem in `windows` equal windows, or in as many as it takes ("auto").
+
+    `modes` is the highest frequency along periodic axes and the degree along others, a number or
+    one for each axis by name; by default as many as the tails of the coefficients, relative to the
+    fields, ask for at the tolerance (1e-10 in one dimension of space, 1e-7 in two). That is not the
+    error's, which `pann.solve(problem, tolerance=...)` estimates. `degree` is
+    that in time on each window, 12 by default. `solver` is "dense", "frozen" or "constant" (see
+    `pann.solvers.windows.preconditioners`), by default chosen by size.
+
+    If the windows do not reach the end of time, the solution's domain ends where they do. `out`,
+    `resume`, `checkpoint_every`, `progress` and `time_limit` are those of `pann.solve`: what was
+    killed goes on with the window that it was at.
+    """
+    begin = time.perf_counter()
+    if out is None and resume:
+        raise ValueError("resume=True goes on with the work in a folder; name it by out")
+    problem = checked(problem)
+    check_time_limit(time_limit)
+    setup = Setup(problem, problem.asked.orders, None, None, seed, lambda progress: None)
+    options: dict[str, Any] = {
+        "windows": windows,
+        "modes": modes,
+        "degree": degree,
+        "tolerance": tolerance,
+        "solver": solver,
+    }
+
+    def work(setup: Setup, *, begin: float) -> Solution:
+        return assessed(march_windows(setup, **options, begin=begin), seed)
+
+    by_program = report is not None or progress is False
+    shown = progress if report is None else report
+    with supervised(problem.name, shown, time_limit, ctrl_c=not by_program) as watched:
+        setup = dataclasses.replace(setup, report=watched)
+        if out is None:
+            return work(setup, begin=begin)
+        folder = prepared_folder(pathlib.Path(out))
+        with jax.enable_x64(True):
+            basis = make_basis(problem.domain, 2)
+            told = configuration(setup, [basis], [], None, **options)
+        return in_folder(
+            folder, told, setup, work, begin=begin, resume=resume, interval=checkpoint_every
+        )
+
+
+def march_windows(
+    setup: Setup,
+    *,
+    windows: int | str | None = None,
+    modes: Modes = None,
+    degree: int | None = None,
+    tolerance: float | None = None,
+    solver: str | None = None,
+    begin: float,
+) -> Solution:
+    """`solve_in_windows` for a problem with a place for its checkpoints."""
+    plan = window_plan(
+        setup, windows=windows, modes=modes, degree=degree, tolerance=tolerance, solver=solver
+    )
+    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+        axes = first_axes(setup.problem, modes, plan.tolerance)
+        if solver == "constant" and axes and not any(axis.is_fourier for axis in axes):
+            raise ValueError(
+                "the solver 'constant' needs a periodic axis; use 'frozen' or leave it out"
+            )
+        return solve_plan(setup, plan, axes, begin)[0]
+
+
+def window_plan(
+    setup: Setup,
+    *,
+    windows: int | str | None = None,
+    modes: Modes = None,
+    degree: int | None = None,
+    tolerance: float | None = None,
+    solver: str | None = None,
+) -> Plan:
+    """Check the options of `solve_in_windows`, and fill in what was left out."""
+    problem, seed = setup.problem, setup.seed
+    num_windows = None if windows in (None, "auto") else windows
+    if num_windows is not None and (not isinstance(num_windows, int) or num_windows < 1):
+        raise ValueError(f"windows must be a number of at least 1, or 'auto', got {windows!r}")
+    if solver is not None and solver not in SOLVERS:
+        raise ValueError(f"there is no solver '{solver}'; choose from {', '.join(SOLVERS)}")
+    if tolerance is not None and not 0 < tolerance < 1:
+        raise ValueError(f"tolerance must be a positive number below 1, got {tolerance!r}")
+    if reason := reason_against(problem):
+        raise ValueError(reason)
+    if tolerance is None:
+        tolerance = TOLERANCES.get(problem.domain.dimension - 1, 1e-5)
+    order = highest_order(problem, str(problem.domain.time))
+    count = (DEGREE if degree is None else degree) - order + 1
+    if count < 1:
+        raise ValueError(f"degree must be at least {order}, the order in time, got {degree}")
+    return Plan(
+        problem,
+        order,
+        count,
+        num_windows,
+        modes is not None,
+        tolerance,
+        solver,
+        seed,
+        setup.report,
+        setup.checkpoint.within("windows"),
+    )
+
+
+def solve_plan(
+    setup: Setup, plan: Plan, axes: tuple[SpaceAxis, ...], begin: float
+) -> tuple[Solution, Marched]:
+    """The solution of the windows planned, beginning with these axes, and the windows."""
+    problem, seed = setup.problem, setup.seed
+    marched = march(plan, axes)
+    if not marched.windows:
+        raise WindowsFailed(
+            f"no window could be solved: {marched.stop}; give other modes or a lower degree, "
+            "or windows=0 for one system over the whole of time"
+        )
+    model = joined(problem, marched.windows)
+    reached = dataclasses.replace(problem, domain=model.domain)
+    rel_l2, field_errors = relative_errors(reached, model)
+    report_of_all = Report(
+        how=_how(marched),
+        degree=int(marched.windows[-1].coefficients.shape[-1]) - 1,
+        num_points=marched.num_points,
+        residual=_residual(problem, model, seed),
+        rel_l2=rel_l2,
+        field_errors=field_errors,
+        stop=_stop(marched, plan.tolerance),
+        stopped=marched.stopped,
+        seconds=time.perf_counter() - begin,
+        history={
+            "fresh residual": [window.residual for window in marched.windows],
+            "tail in time": [window.tail for window in marched.windows],
+            "tail in space": [window.space_tail for window in marched.windows],
+        },
+    )
+    solution = Solution(model, problem.fields, {}, report_of_all, problem)
+    trials = [trial_figures(solution, seed)]
+    report_of_all = dataclasses.replace(report_of_all, trials=trials)
+    return dataclasses.replace(solution, report=report_of_all), marched
+
+
+def windows_or(otherwise: Callable[..., Solution], setup: Setup, *, begin: float) -> Solution:
+    """The solution in windows, or that of another way if they fail."""
+    try:
+        solution = march_windows(setup, begin=begin)
+    except WindowsFailed:
+        return otherwise(setup, begin=begin)
+    is_whole = solution.model.domain == setup.problem.domain
+    if solution.report.stopped or (is_whole and solution.residual <= UNSOLVED):
+        return solution
+    return otherwise(setup, begin=begin)
+
+
+def suits_windows(problem: Problem) -> bool:
+    """Whether windows are the way to solve a problem if nothing else is said.
+
+    They start exactly from the initial state and meet constants on the boundary exactly; other
+    values there they meet to the tolerance, which is not what hard ones ask for.
+    """
+    problem = checked(problem)
+    hard_values = [
+        condition.value
+        for condition in problem.conditions
+        if isinstance(condition, Dirichlet) and condition.hard
+    ]
+    return not any(map(callable, hard_values)) and reason_against(problem) is None
+
+
+def _how(marched: Marched) -> str:
+    """The windows, their functions and the work, in a line."""
+    windows = marched.windows
+    steps = sum(window.steps for window in windows)
+    return (
+        f"Newton's method on {len(windows)} windows of {_shown(windows[-1].axes)}"
+        f"degree {windows[-1].coefficients.shape[-1] - 1} in time, {steps} steps, "
+        f"{marched.rejected} windows tried again, solver {marched.solver}"
+    )
+
+
+def _shown(axes: tuple[SpaceAxis, ...]) -> str:
+    parts = []
+    for axis in axes:
+        if axis.is_fourier:
+            parts.append(f"{axis.level} frequencies in {axis.name}, ")
+        elif axis.num_pieces == 1:
+            parts.append(f"degree {axis.level} in {axis.name}, ")
+        else:
+            parts.append(f"degree {axis.level} on {axis.num_pieces} pieces in {axis.name}, ")
+    return "".join(parts)
+
+
+def _stop(marched: Marched, tolerance: float) -> str:
+    """Why there are no more windows, and which of them miss the tolerance."""
+    missed = [
+        window
+        for window in marched.windows
+        if max(window.tail, window.space_tail) > tolerance or window.residual > UNSOLVED
+    ]
+    if not missed:
+        return f"{marched.stop}, all tails below {tolerance:.0e}"
+    worst = max(missed, key=lambda window: max(window.tail, window.space_tail))
+    return (
+        f"{marched.stop}; {len(missed)} of {len(marched.windows)} windows miss the tolerance "
+        f"{tolerance:.0e}, the worst, from t = {worst.begin:.6g} to {worst.end:.6g}, with a tail "
+        f"of {worst.tail:.1e} in time and {worst.space_tail:.1e} in space and a relative residual "
+        f"of {worst.residual:.1e}"
+    )
+
+
+# ---- How good it is ----
+
+
+def _residual(problem: Problem, model: PANN, seed: int) -> float:
+    """The largest relative residual, of the equation and of the conditions, at points not used."""
+    points = uniform(model.domain, NUM_FRESH, seed=seed + 7).coordinates
+    inside = place_inside(problem, points, problem.asked.orders)
+    on_faces = OnFaces("uniform", POINTS_ON_FACES, seed)
+    placed = [inside]
+    # Conditions lie on the faces of the whole domain, to whose end the windows may not have come.
+    if model.domain == problem.domain:
+        placed += place_conditions(problem, POINTS_ON_FACES, on_faces)
+    size = field_sizes(model, None, points)
+    return max(residual_of(problem, model, each, size) for each in placed)

@@ -1,0 +1,470 @@
+"""Cubic splines of one coordinate, whose cells can be halved where more is needed."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+import scipy.sparse.linalg
+from jaxtyping import Array, Bool, Float
+from scipy.interpolate import BSpline, PPoly, make_interp_spline
+from threadpoolctl import threadpool_limits
+
+from pann.model.pann import Parameters
+from pann.network import ProductUnits
+from pann.training.guard import choose
+from pann.training.linear import LeastSquares, at_round_off
+from pann.training.loss import Rows
+from pann.training.task import CONVERGED, ROUND_OFF, Outcome, Recorder, Stage, Task, unstack
+
+DEGREE = 3
+
+
+class Spline(NamedTuple):
+    """A cubic spline with two continuous derivatives, beyond its breaks as at their ends."""
+
+    breaks: Float[np.ndarray, " ends"]
+    coefficients: Float[np.ndarray, " functions"]
+
+    def matrix(self, x: Float[np.ndarray, " rows"]) -> scipy.sparse.csr_array:
+        """The B-splines of these breaks at points: four in a row are not zero."""
+        inside = np.clip(x, self.breaks[0], self.breaks[-1])
+        return BSpline.design_matrix(inside, _knots(self.breaks), DEGREE)
+
+    def refined(self, split: Bool[np.ndarray, " cells"]) -> "Spline":
+        """The same function with these cells halved."""
+        middles = (self.breaks[1:] + self.breaks[:-1]) / 2
+        breaks = np.sort(np.concatenate([self.breaks, middles[split]]))
+        knots = _knots(breaks)
+        # Greville's points: interpolation there is always possible, and here exact.
+        places = np.mean([knots[1:-3], knots[2:-2], knots[3:-1]], axis=0)
+        return Spline(breaks, make_interp_spline(places, self._function()(places), t=knots).c)
+
+    def powers(self) -> Float[np.ndarray, "cells 4"]:
+        """The coefficients of s^3, s^2, s and 1 in each cell, s from 0 to 1 across it."""
+        pieces = PPoly.from_spline(self._function()).c[:, DEGREE:-DEGREE].T
+        return pieces * np.diff(self.breaks)[:, None] ** np.arange(DEGREE, -1, -1)
+
+    def _function(self) -> BSpline:
+        return BSpline(_knots(self.breaks), self.coefficients, DEGREE)
+
+
+def _knots(breaks: Float[np.ndarray, " ends"]) -> Float[np.ndarray, " knots"]:
+    return np.concatenate([breaks[:1].repeat(DEGREE), breaks, breaks[-1:].repeat(DEGREE)])
+
+
+# ---- Products s_1(x_1) ... s_d(x_d) of splines beside columns that enter linearly ----
+
+
+FIRST_CELLS = 16
+FEWEST_ROWS_A_CELL = 6
+ROWS_AN_UNKNOWN = 4
+SPLIT_SHARE = 0.9
+STARTS = 3
+ROUNDS = 16
+PATIENCE = 3
+
+PENALTY = 1e-4
+ITERATIONS = 30
+SMALLEST_DECREASE = 1e-5
+FIRST_DAMPING = 1e-6
+DAMPING_FLOOR = 1e-12
+MAX_TRIES = 8
+LENGTH_FLOOR = 1e-3
+DEPENDENT = 1e-9
+
+Product = tuple[Spline, ...]
+
+
+class Sample(NamedTuple):
+    """Points in [-1, 1]^d with the square roots of their weights, and the target times these."""
+
+    x: Float[np.ndarray, "rows d"]
+    weights: Float[np.ndarray, " rows"]
+    target: Float[np.ndarray, " rows"]
+
+    def column(self, product: Product) -> Float[np.ndarray, " rows"]:
+        """The values of a product, times the roots of the weights."""
+        factors = [s.matrix(self.x[:, i]) @ s.coefficients for i, s in enumerate(product)]
+        return self.weights * np.prod(factors, axis=0)
+
+
+class Split(NamedTuple):
+    """The rows to fit and those held out."""
+
+    train: Sample
+    held_out: Sample
+
+
+class Columns(NamedTuple):
+    """What enters linearly, times the roots of the weights, at both kinds of rows."""
+
+    train: Float[np.ndarray, "rows columns"]
+    held_out: Float[np.ndarray, "others columns"]
+
+    def beside(self, other: "Columns") -> "Columns":
+        return Columns(*(np.hstack(both) for both in zip(self, other, strict=True)))
+
+
+class LinearFit(NamedTuple):
+    """Orthonormal combinations q of columns at the rows to fit, and the same ones elsewhere."""
+
+    split: Split
+    q: Float[np.ndarray, "rows rank"]
+    held_out_q: Float[np.ndarray, "others rank"]
+
+    def rest(self, column: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " rows"]:
+        """What the columns cannot fit."""
+        return column - self.q @ (self.q.T @ column)
+
+    def error(self, product: Product | None = None) -> float:
+        """The norm of the held-out residual: the best columns, beside a product as it is."""
+        train, held_out = self.split
+        left, missing = train.target, held_out.target
+        if product is not None:
+            left, missing = left - train.column(product), missing - held_out.column(product)
+        return float(np.linalg.norm(self.held_out_q @ (self.q.T @ left) - missing))
+
+
+def linear_fit(split: Split, columns: Columns) -> LinearFit:
+    """Least squares on the columns, but for those that depend on earlier ones."""
+    lengths = np.linalg.norm(columns.train, axis=0)
+    used = np.flatnonzero(lengths > 0)
+    q, r = np.linalg.qr(columns.train[:, used] / lengths[used])
+    independent = np.abs(np.diagonal(r)) > DEPENDENT
+    if not independent.all():
+        used = used[independent]
+        q, r = np.linalg.qr(columns.train[:, used] / lengths[used])
+    others = columns.held_out[:, used] / lengths[used]
+    return LinearFit(split, q, scipy.linalg.solve_triangular(r, others.T, trans=1).T)
+
+
+class Found(NamedTuple):
+    """Products, their columns, and the held-out error with them."""
+
+    products: tuple[Product, ...]
+    columns: Columns
+    error: float
+
+
+def find_products(
+    split: Split, columns: Columns, limit: int, gain: float, random: np.random.Generator
+) -> Found:
+    """One product after another, as long as each lowers the held-out error by the share `gain`."""
+    none = Columns(*(side[:, :0] for side in columns))
+    linear = linear_fit(split, columns)
+    found = Found((), none, linear.error())
+    while len(found.products) < limit:
+        product, error = _find_product(linear, random)
+        if error > (1 - gain) * found.error:
+            break
+        column = Columns(*(sample.column(product)[:, None] for sample in split))
+        products = found.columns.beside(column)
+        linear = linear_fit(split, columns.beside(products))
+        found = Found((*found.products, product), products, linear.error())
+    return found
+
+
+def _find_product(linear: LinearFit, random: np.random.Generator) -> tuple[Product, float]:
+    """The product with the lowest held-out error among its refinements, and that error."""
+    x = linear.split.train.x
+    starts = [_trained(linear, _start(x.shape[1], random)) for _ in range(STARTS)]
+    product, residual = min(starts, key=lambda start: start[1] @ start[1])
+    best, lowest, waited = product, np.inf, 0
+    for _ in range(ROUNDS):
+        error = linear.error(product)
+        if error < lowest:
+            best, lowest, waited = product, error, 0
+        else:
+            waited += 1
+        finer = _refined(product, x, residual**2)
+        unknowns = sum(spline.coefficients.size for spline in finer)
+        if waited == PATIENCE or finer is product or unknowns * ROWS_AN_UNKNOWN > len(x):
+            break
+        product, residual = _trained(linear, finer)
+    return best, lowest
+
+
+def _start(dimension: int, random: np.random.Generator) -> Product:
+    breaks = np.linspace(-1.0, 1.0, FIRST_CELLS + 1)
+    return tuple(Spline(breaks, random.normal(size=FIRST_CELLS + 3)) for _ in range(dimension))
+
+
+def _refined(
+    product: Product, x: Float[np.ndarray, "rows d"], squares: Float[np.ndarray, " rows"]
+) -> Product:
+    """The same product with finer cells where the squared residual is; itself, where none is."""
+    splits = [_cells_to_split(s.breaks, x[:, i], squares) for i, s in enumerate(product)]
+    if not any(split.any() for split in splits):
+        return product
+    return tuple(s.refined(split) for s, split in zip(product, splits, strict=True))
+
+
+def _cells_to_split(
+    breaks: Float[np.ndarray, " ends"],
+    x: Float[np.ndarray, " rows"],
+    squares: Float[np.ndarray, " rows"],
+) -> Bool[np.ndarray, " cells"]:
+    """The fewest cells with most of the squared residual, but for those of hardly any rows."""
+    num_cells = len(breaks) - 1
+    cell = np.searchsorted(breaks[1:-1], x)
+    share = np.bincount(cell, squares, num_cells)
+    order = np.argsort(-share)
+    before = np.cumsum(share[order]) - share[order]
+    split = np.zeros(num_cells, bool)
+    split[order] = before < SPLIT_SHARE * share.sum()
+    return split & (np.bincount(cell, minlength=num_cells) >= FEWEST_ROWS_A_CELL)
+
+
+# ---- Levenberg-Marquardt ----
+
+
+def _trained(linear: LinearFit, product: Product) -> tuple[Product, Float[np.ndarray, " rows"]]:
+    """The product after steps from here, and the residual that it leaves."""
+    train = linear.split.train
+    matrices = [s.matrix(train.x[:, i]) for i, s in enumerate(product)]
+    unknowns = np.concatenate([s.coefficients for s in product])
+    ends = np.cumsum([s.coefficients.size for s in product])[:-1]
+
+    def factors(unknowns: np.ndarray) -> np.ndarray:
+        parts = zip(matrices, np.split(unknowns, ends), strict=True)
+        return np.array([matrix @ coefficients for matrix, coefficients in parts])
+
+    def residual(unknowns: np.ndarray) -> np.ndarray:
+        column = train.weights * np.prod(factors(unknowns), axis=0)
+        return np.concatenate([linear.rest(column - train.target), bends @ unknowns])
+
+    jacobian = _jacobian(matrices, factors(unknowns), train.weights)
+    bends = _second_differences(jacobian, [s.coefficients.size for s in product])
+    current, damping = residual(unknowns), FIRST_DAMPING
+    for _ in range(ITERATIONS):
+        jacobian = _jacobian(matrices, factors(unknowns), train.weights)
+        in_columns = jacobian.T @ linear.q
+        normal = (jacobian.T @ jacobian + bends.T @ bends).toarray() - in_columns @ in_columns.T
+        gradient = scipy.sparse.vstack([jacobian, bends]).T @ current
+        tried = _step(normal, gradient, damping, unknowns, current, residual)
+        if tried is None:
+            break
+        decrease = 1 - np.linalg.norm(tried.residual) / np.linalg.norm(current)
+        unknowns, current, damping = tried
+        if decrease < SMALLEST_DECREASE:
+            break
+    parts = zip(product, np.split(unknowns, ends), strict=True)
+    return tuple(Spline(s.breaks, coefficients) for s, coefficients in parts), current[
+        : len(train.x)
+    ]
+
+
+def _jacobian(
+    matrices: list[scipy.sparse.csr_array],
+    factors: Float[np.ndarray, "d rows"],
+    weights: Float[np.ndarray, " rows"],
+) -> scipy.sparse.csr_array:
+    """The derivative of the product's column by the coefficients of its splines."""
+    others = [weights * np.prod(np.delete(factors, i, 0), axis=0) for i in range(len(factors))]
+    blocks = [
+        scipy.sparse.diags_array(other) @ matrix
+        for other, matrix in zip(others, matrices, strict=True)
+    ]
+    return scipy.sparse.csr_array(scipy.sparse.hstack(blocks))
+
+
+def _second_differences(
+    jacobian: scipy.sparse.csr_array, sizes: list[int]
+) -> scipy.sparse.csr_array:
+    """The penalty's rows: small beside the rows that say what an average coefficient is."""
+    squares = np.split(scipy.sparse.linalg.norm(jacobian, axis=0) ** 2, np.cumsum(sizes)[:-1])
+    blocks = [
+        np.sqrt(PENALTY * np.mean(square))
+        * scipy.sparse.diags_array([1.0, -2.0, 1.0], offsets=[0, 1, 2], shape=(size - 2, size))
+        for square, size in zip(squares, sizes, strict=True)
+    ]
+    return scipy.sparse.csr_array(scipy.sparse.block_diag(blocks))
+
+
+class _Tried(NamedTuple):
+    unknowns: np.ndarray
+    residual: np.ndarray
+    damping: float
+
+
+def _step(
+    normal: Float[np.ndarray, "unknowns unknowns"],
+    gradient: Float[np.ndarray, " unknowns"],
+    damping: float,
+    unknowns: Float[np.ndarray, " unknowns"],
+    residual: Float[np.ndarray, " rows"],
+    at: Callable[[np.ndarray], np.ndarray],
+) -> _Tried | None:
+    """A step that lowers the residual, with more and more damping; None if there is none."""
+    lengths = np.sqrt(np.maximum(np.diagonal(normal), 0.0))
+    lengths = np.maximum(lengths, LENGTH_FLOOR * np.sqrt(np.mean(lengths**2)))
+    if not np.all(lengths > 0):
+        return None
+    scaled = normal / np.outer(lengths, lengths)
+    for _ in range(MAX_TRIES):
+        damped = scaled + (damping + DAMPING_FLOOR) * np.eye(len(scaled))
+        try:
+            factor = scipy.linalg.cho_factor(damped, check_finite=False)
+        except np.linalg.LinAlgError:
+            damping *= 4
+            continue
+        moved = unknowns - scipy.linalg.cho_solve(factor, gradient / lengths) / lengths
+        new = at(moved)
+        if new @ new < residual @ residual:
+            return _Tried(moved, new, damping / 3)
+        damping *= 4
+    return None
+
+
+# ---- A stage that adds products of splines to the network's half, where they help ----
+
+
+@dataclasses.dataclass(frozen=True)
+class AddProducts(Stage):
+    """Add up to `limit` products s_1(x_1) ... s_d(x_d) of splines to the network's half.
+
+    They are sought beside the polynomial, and once more beside its constant alone, for a high
+    degree can hide them; each must lower the held-out error by the share `gain`. What is better
+    with the polynomial is kept. Trained units would hide them as well: this stage stands before
+    those that train the network, whose a becomes zero where products are added.
+    """
+
+    limit: int = 4
+    gain: float = 0.2
+
+    def __post_init__(self) -> None:
+        if self.limit < 1:
+            raise ValueError(f"limit must be at least 1, got {self.limit}")
+        if not 0 <= self.gain < 1:
+            raise ValueError(f"gain is a share in [0, 1), got {self.gain:g}")
+
+    def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
+        num_trials = trials.keep_b.shape[0]
+        recorder = Recorder(self, task, num_trials)
+        obstacle = _obstacle(task, trials)
+        if obstacle:
+            return trials, recorder.outcome(np.full(num_trials, CONVERGED), (obstacle,))
+        weights = task.weights(trials)
+        if np.all(np.asarray(at_round_off(task, trials, weights))):
+            return trials, recorder.outcome(np.full(num_trials, ROUND_OFF))
+        found = []
+        with threadpool_limits(1):
+            for index, parameters in enumerate(unstack(trials, num_trials)):
+                key = jax.random.fold_in(task.key, index)
+                random = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+                found.append(self._products(_view(task, parameters, weights[index]), random))
+        trials = _with_products(task, trials, found)
+        recorder.record(num_trials, task.figures(trials))
+        notes = tuple(_cells(products) for products in found)
+        return trials, recorder.outcome(np.full(num_trials, CONVERGED), notes)
+
+    def _products(self, view: "_View", random: np.random.Generator) -> tuple[Product, ...]:
+        """What was found beside all terms, or beside the constant if that is better with them."""
+        find = lambda columns: find_products(view.split, columns, self.limit, self.gain, random)
+        beside_all = find(view.terms)
+        beside_constant = find(view.constant)
+        all_beside = view.terms.beside(beside_constant.columns)
+        if linear_fit(view.split, all_beside).error() < beside_all.error:
+            return beside_constant.products
+        return beside_all.products
+
+
+class _View(NamedTuple):
+    """A trial's rows and its terms, with the bias as one more, and those that are constant."""
+
+    split: Split
+    terms: Columns
+    constant: Columns
+
+
+def _view(task: Task, parameters: Parameters, weights: Float[Array, " points"]) -> _View:
+    held_out = task.held_out
+    assert isinstance(held_out, Rows)
+    sides = ((task.data, weights), (held_out, held_out.weights))
+    split = Split(*(_sample(rows, of_rows) for rows, of_rows in sides))
+    tables = [_table(rows, parameters) for rows, _ in sides]
+    is_constant = np.ptp(tables[0], axis=0) == 0
+    terms = Columns(*(s.weights[:, None] * t for s, t in zip(split, tables, strict=True)))
+    return _View(split, terms, Columns(*(side[:, is_constant] for side in terms)))
+
+
+def _sample(rows: Rows, weights: Float[Array, " points"]) -> Sample:
+    x, target = np.asarray(rows.x, float), np.asarray(rows.target, float)
+    roots = np.asarray(weights, float)
+    return Sample(x, roots, roots * target[:, 0])
+
+
+def _table(rows: Rows, parameters: Parameters) -> Float[np.ndarray, "points terms"]:
+    table = np.asarray(rows.table, float)[:, np.asarray(parameters.keep_b)]
+    if parameters.bias is None:
+        return table
+    return np.hstack([table, np.ones((len(table), 1))])
+
+
+def _obstacle(task: Task, trials: Parameters) -> str:
+    """Why no products can be sought; empty if they can."""
+    if trials.products is not None:
+        return "there are products already"
+    if task.held_out is None:
+        return "without held-out rows nothing says whether products help"
+    if trials.a.shape[2] > 1:
+        return f"products are fitted to one output, and there are {trials.a.shape[2]}"
+    return ""
+
+
+def _with_products(task: Task, trials: Parameters, found: list[tuple[Product, ...]]) -> Parameters:
+    """The trials with a share of their products solved for; as they were where there are none."""
+    counts = np.array([len(products) for products in found])
+    most = int(counts.max())
+    if most == 0:
+        return trials
+    padded = eqx.tree_at(
+        lambda p: (p.a, p.keep_a, p.products),
+        trials,
+        (
+            jnp.pad(trials.a, ((0, 0), (0, most), (0, 0))),
+            jnp.pad(trials.keep_a, ((0, 0), (0, most))),
+            _stacked(found, str(trials.b.dtype)),
+        ),
+        is_leaf=lambda leaf: leaf is None,
+    )
+    is_product = np.arange(most) < counts[:, None]
+    kept = jnp.asarray(np.hstack([np.asarray(trials.keep_a), is_product]))
+    products_only = kept & (jnp.arange(kept.shape[1]) >= trials.keep_a.shape[1])
+    solved, _ = LeastSquares("both").run(
+        task, eqx.tree_at(lambda p: p.keep_a, padded, products_only)
+    )
+    solved = eqx.tree_at(lambda p: p.keep_a, solved, kept)
+    return choose(jnp.asarray(counts > 0), solved, padded)
+
+
+def _stacked(trials: list[tuple[Product, ...]], dtype: str) -> ProductUnits:
+    """The products of every trial, filled up to equal numbers of units and of cells."""
+    splines = [spline for products in trials for product in products for spline in product]
+    dimension = next(len(product) for products in trials for product in products)
+    num_cells = max(len(spline.breaks) for spline in splines) - 1
+    shape = (len(trials), max(len(products) for products in trials), dimension)
+    breaks = np.ones((*shape, num_cells + 1))
+    breaks[..., 0] = -1.0
+    coefficients = np.zeros((*shape, num_cells, 4))
+    for trial, products in enumerate(trials):
+        for unit, product in enumerate(products):
+            for axis, spline in enumerate(product):
+                powers = spline.powers()
+                breaks[trial, unit, axis, : len(spline.breaks)] = spline.breaks
+                coefficients[trial, unit, axis, : len(powers)] = powers
+    return ProductUnits(jnp.asarray(breaks, dtype), jnp.asarray(coefficients, dtype))
+
+
+def _cells(products: tuple[Product, ...]) -> str:
+    """How many products there are, and how finely each resolves the axes."""
+    if not products:
+        return "no product lowers the held-out error"
+    counts = [" x ".join(str(len(s.breaks) - 1) for s in product) for product in products]
+    return f"products of splines with {', '.join(counts)} cells"
