@@ -31,7 +31,8 @@ def draw(experiment: Experiment, store: Store, size: str = "full") -> "Figure":
     if experiment.name not in FIGURES:
         raise ValueError(
             f"'{experiment.name}' has no figure, but a table: "
-            f"python -m reproduction table {experiment.name}; there are figures of {', '.join(FIGURES)}"
+            f"python -m reproduction table {experiment.name}; there are figures of "
+            f"{', '.join(FIGURES)}"
         )
     figure = FIGURES[experiment.name](finished(experiment, store, size), size)
     shows = experiment.shows

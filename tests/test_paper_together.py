@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from reproduction.cli import app
 from pann.runs import Row, Store, Summary, Together, sweep
 from pann.runs.together import units_of
 from pann.solvers.batch import num_cases_that_fit
 from pann.training.task import Recorder
 from reproduction import equations, housing, readings, regressions
+from reproduction.cli import app
 from reproduction.experiments import EQUATIONS_TOGETHER, HOUSING_TOGETHER, REGRESSIONS_TOGETHER
 
 SMALL = {

@@ -442,8 +442,8 @@ def fit(
     a little outside of it (see `pann.model.extrapolation`), and farther off what it does at the
     edge, with a warning. Outside of a domain that was given it refuses to. Options that are None
     follow the recipe: `paper` uses constraint E, the preconditioner and no held-out rows; `default`
-    the exact constraint, which costs nothing there; a recipe of your own, none. Without `paper` there
-    is no preconditioner, and 10% of the rows are held out if there is a network, or recipe
+    the exact constraint, which costs nothing there; a recipe of your own, none. Without `paper`
+    there is no preconditioner, and 10% of the rows are held out if there is a network, or recipe
     `products`, which fits products of splines instead of one. The output bias is on exactly where
     there is no polynomial. `held_out` is a share of the rows, or a mask of those to hold out; `pad`
     fills up to few numbers of rows, with rows of weight zero, so that fits of many small tables
