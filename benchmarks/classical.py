@@ -22,8 +22,9 @@ import jax
 import numpy as np
 import scipy.linalg
 
+import pann
 from benchmarks.harness import Row
-from pann import Problem, problems, solve, solve_in_windows
+from pann import Problem, problems, solve
 from pann.problems.kdv import EVOLUTION
 from pann.reference.etdrk4 import etdrk4
 from pann.reference.grid import PeriodicGrid
@@ -91,7 +92,7 @@ def _cases() -> Iterator[tuple[str, float, Solver, Solver]]:
         own = Solver(
             "degree {}",
             sizes,
-            lambda size, unknown=unknown: solve(unknown, degree=size, width=0),
+            lambda size, unknown=unknown: solve(unknown, pann.Polynomial(degree=size)),
             lambda u, problem=problem: _error_on_square(problem, lambda x, y: u(x=x, y=y)),
         )
         chebyshev = Solver(
@@ -106,7 +107,7 @@ def _cases() -> Iterator[tuple[str, float, Solver, Solver]]:
         windows = Solver(
             "{} frequencies",
             (64, 96, 128, 160, 192),
-            lambda size, asked=asked: solve_in_windows(kdv, modes=size, tolerance=asked / 10),
+            lambda size, asked=asked: solve(kdv, pann.Windows(modes=size, tail=asked / 10)),
             lambda u: _error_on_ring(lambda x: u(x=x, t=np.ones_like(x))),
         )
         steps = Solver(

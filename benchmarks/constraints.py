@@ -6,6 +6,7 @@ test as decided here (absolute) and as printed there (signed).
 
 from collections.abc import Iterator
 
+import pann
 from benchmarks.harness import Row
 from benchmarks.problems import square
 from pann.problems import functions
@@ -38,12 +39,14 @@ def rows(precisions: tuple[str, ...] = ("float32", "float64")) -> Iterator[Row]:
                 fitted = fit(
                     problem.points,
                     problem.values,
+                    pann.Training(
+                        stages=recipe,
+                        degree=26,
+                        network=pann.MLP(width=100),
+                        constraint=constraint,
+                        preconditioner=True,
+                    ),
                     domain=problem.domain,
-                    degree=26,
-                    width=100,
-                    recipe=recipe,
-                    constraint=constraint,
-                    preconditioner=True,
                     held_out=0.0,
                     precision=precision,
                 )

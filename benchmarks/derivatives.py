@@ -15,7 +15,7 @@ import numpy as np
 from jax.experimental.jet import jet
 
 from benchmarks.harness import Row
-from pann.network import MLP, activation_named
+from pann.network import MLP, activation_named, draw_network
 from pann.network.taylor import Order, feature_derivatives
 
 STEPS, ROUNDS = 20, 3
@@ -65,7 +65,7 @@ def rows() -> Iterator[Row]:
 
 def _measure(equation: Equation, num_points: int, precision: str) -> dict[str, float]:
     key = jax.random.key(0)
-    network = MLP(2, (100, 100, 100), activation_named("tanh"), key=key, dtype=precision)
+    network = draw_network(2, (100, 100, 100), activation_named("tanh"), key=key, dtype=precision)
     a = jax.random.normal(key, (100,), precision) / 10
     x = jax.random.uniform(key, (num_points, 2), precision, minval=-1)
     steps = {name: _steps(equation, method) for name, method in METHODS.items()}

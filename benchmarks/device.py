@@ -58,9 +58,7 @@ def _levenberg() -> Iterator[Row]:
     with jax.enable_x64(True):
         rate = _product_rate("float64")
         yield {"work": "matrix product, float64", "measured": f"{rate / 1e12:.1f} TFLOP/s"}
-        setup = Setup(
-            problem, problem.asked.orders, 4096, "sobol", 0, lambda progress: None, 400, 1.0
-        )
+        setup = Setup(problem, 4096, "sobol", condition_points=400, condition_weight=1.0)
         blocks = tuple(make_block(each, problem, basis, "float64") for each in setup.placed(basis))
         architecture = Architecture(
             (50, 50, 50), activation_named("tanh"), None, 0.0, None, False, "float64"

@@ -1,6 +1,7 @@
 """Adam against Levenberg-Marquardt: errors by network size when both are given the same time.
 
 The non-smooth function with alpha=2, N=4096, degree 13, tanh networks of three layers. Adam starts
+from pann import MLP, Training
 from the same linear solve and placed units, and ends with the same linear solve.
 """
 
@@ -16,9 +17,8 @@ from pann.training import Adam, Cosine, GaussNewton, LeastSquares, Place, Recipe
 def rows() -> Iterator[Row]:
     problem = square(functions.non_smooth(2.0), 4096)
     for width in (8, 16, 32):
-        options = {"domain": problem.domain, "degree": 13, "width": width}
 
-        def timed(stage: Stage, options: dict = options) -> tuple[float, float]:
+        def timed(stage: Stage, width: int = width) -> tuple[float, float]:
             recipe: Recipe = (
                 LeastSquares("polynomial", alone=True),
                 Place(),
@@ -26,7 +26,8 @@ def rows() -> Iterator[Row]:
                 stage,
                 LeastSquares("both"),
             )
-            fitted = fit(problem.points, problem.values, recipe=recipe, **options)
+            method = Training(stages=recipe, degree=13, network=MLP(width=width))
+            fitted = fit(problem.points, problem.values, method, domain=problem.domain)
             error = relative_l2(fitted(problem.test), problem.truth)
             return error, fitted.outcomes[3].seconds
 

@@ -6,21 +6,23 @@ takes no network: there the PANN is its polynomial half. `ratio` is the PANN's e
 the better half; it should not be above 1.05 unless both are below 1e-11.
 """
 
+import dataclasses
 import time
 from collections.abc import Callable, Collection, Iterator
 
 import jax.numpy as jnp
 import numpy as np
 
+import pann
 from benchmarks.harness import Row
-from pann import Box, Dirichlet, Problem, problems, solve, solve_in_windows
+from pann import Box, Dirichlet, Problem, problems, solve
 from pann.solvers.windows.method import suits_windows
 
 DEGREE, WIDTH, ITERATIONS = 10, 8, 30
 # P10(x) P10(y) is orthogonal to all polynomials of a lower degree than 20.
 DEGREES = {"poisson": 20, "thin layer": 32, "oblique layer": 14}
 # Windows choose their own sizes, but for two fields in two dimensions of space.
-WINDOWS = {"grey_scott": {"modes": 20, "degree": 8, "tolerance": 1e-4}}
+WINDOWS = {"gray_scott": pann.Windows(modes=20, degree=8, tail=1e-4)}
 
 
 def thin_layer() -> Problem:
@@ -59,15 +61,15 @@ def rows(only: Collection[str] = ()) -> Iterator[Row]:
         if only and name not in only:
             continue
         problem, degree = make(), DEGREES.get(name, DEGREE)
-        network = {"width": WIDTH, "iterations": ITERATIONS, "windows": 0}
+        method = pann.Hybrid(degree=degree, network=pann.MLP(width=WIDTH), iterations=ITERATIONS)
         begin = time.perf_counter()
         if suits_windows(problem):
-            both = polynomial = solve_in_windows(problem, **WINDOWS.get(name, {}))
+            both = polynomial = solve(problem, WINDOWS.get(name, pann.Windows()))
         else:
-            both = solve(problem, degree=degree, **network)
-            polynomial = solve(problem, degree=degree, width=0, windows=0)
+            both = solve(problem, method)
+            polynomial = solve(problem, pann.Polynomial(degree=degree))
         seconds = time.perf_counter() - begin
-        alone = solve(problem, degree=0, **network)
+        alone = solve(problem, dataclasses.replace(method, degree=0))
         yield {
             "problem": name,
             "how": "windows" if both is polynomial else f"degree {degree}",

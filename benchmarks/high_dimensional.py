@@ -7,17 +7,18 @@ from collections.abc import Iterator
 
 from benchmarks.harness import Row
 from benchmarks.problems import cube
-from pann import baselines
+from pann import MLP, Hybrid, Polynomial, Training, baselines
 from pann.regression.fit import fit, relative_l2
 
 NUM_POINTS = {2: 1536, 3: 3072, 4: 6144, 5: 12_288, 6: 24_576}
 
 
+BOTH = Hybrid(degree=8, network=MLP(width=16, depth=3))
 METHODS = {
-    "PANN": fit,
-    "DNN": baselines.dnn,
-    "least squares": baselines.least_squares,
-    "PL (recipe paper)": baselines.polynomial_by_gradient,
+    "PANN": BOTH,
+    "DNN": baselines.network_alone(BOTH),
+    "least squares": Polynomial(degree=8),
+    "PL (recipe paper)": Training.paper(degree=8, network=None, constraint="none"),
 }
 
 
@@ -25,8 +26,7 @@ def rows() -> Iterator[Row]:
     for name, method in METHODS.items():
         for dimension, num_points in NUM_POINTS.items():
             problem = cube(dimension, num_points)
-            options = {"domain": problem.domain, "degree": 8, "width": 16, "depth": 3}
-            fitted = method(problem.points, problem.values, **options)
+            fitted = fit(problem.points, problem.values, method, domain=problem.domain)
             yield {
                 "method": name,
                 "dimension": dimension,

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from benchmarks.harness import Row
-from pann import PANNRegressor, Periodic, baselines
+from pann import MLP, PANNRegressor, PeriodicFeatures, Training
 from pann.domain import Box
 from pann.regression.fit import fit, relative_l2
 from pann.training import LBFGS, Adam, Cosine, Prune, Recipe
@@ -93,7 +93,11 @@ def rows(part: str = "all") -> Iterator[Row]:
         yield _estimator("PANNRegressor()", PANNRegressor(random_state=0), data)
     if part in ("all", "ensemble"):
         ensemble = PANNRegressor(
-            trials=8, width=256, degree=2, embedding=Periodic(48, 32, 4.0, True), random_state=0
+            trials=8,
+            width=256,
+            degree=2,
+            embedding=PeriodicFeatures(48, 32, 4.0, True),
+            random_state=0,
         )
         yield _estimator("PANNRegressor, 8 trials of width 256", ensemble, data)
     if part in ("all", "paper"):
@@ -127,20 +131,17 @@ class Setting(NamedTuple):
 def paper_settings() -> list[Setting]:
     """The paper's table: its eight constraints with and without K, DNN and PL."""
     settings = [
-        Setting("DNN", activation, published, _fitter(baselines.dnn, activation=activation))
+        Setting("DNN", activation, published, _fitter(activation=activation, degree=None))
         for activation, published in DNN_PUBLISHED.items()
     ]
     for degree, published in PL_DEGREES.items():
-        fitter = _fitter(
-            baselines.polynomial_by_gradient, degree=degree, prune=True, preconditioner=True
-        )
+        fitter = _fitter(degree=degree, prune=True, preconditioner=True, activation=None)
         settings.append(Setting(f"PL, degree {degree}, K", "", published, fitter))
     for constraint, activation, with_k in itertools.product(
         CONSTRAINTS, ("relu", "tanh"), (False, True)
     ):
         published_without, published_with = PUBLISHED[constraint, activation]
         fitter = _fitter(
-            fit,
             constraint=constraint,
             activation=activation,
             preconditioner=with_k,
@@ -164,24 +165,33 @@ def _row(name: str, detail: str, measured: Measured, published: float) -> Row:
     }
 
 
-def _fitter(method: Callable, *, prune: bool = False, **options: object) -> Callable:
+def _fitter(
+    *,
+    degree: int | None,
+    activation: str | None,
+    prune: bool = False,
+    constraint: str = "none",
+    preconditioner: bool = False,
+) -> Callable:
     """Fit the training fold in its own bounding box; test rows outside go to its faces."""
 
     def fit_fold(fold: Fold) -> Callable:
         box = Box.from_bounds(fold.points.min(axis=0), fold.points.max(axis=0))
         batch = CPU_BATCH if jax.default_backend() == "cpu" else None
-        settings = {"preconditioner": False, "width": 100, **options}
-        if batch is not None and "constraint" in settings:
+        weight = None
+        if batch is not None and constraint != "none":
             # |C| grows like the root of the number of rows: a batch counts as much as all of them.
-            settings["constraint_weight"] = 1e-3 * (len(fold.points) / batch) ** 0.5
-        fitted = method(
-            fold.points,
-            fold.values,
-            domain=box,
-            recipe=_recipe(batch, prune),
-            held_out=0.0,
-            precision="float32",
-            **settings,
+            weight = 1e-3 * (len(fold.points) / batch) ** 0.5
+        method = Training(
+            stages=_recipe(batch, prune),
+            degree=degree,
+            network=None if activation is None else MLP(width=100, activation=activation),
+            constraint=constraint,
+            constraint_weight=weight,
+            preconditioner=preconditioner,
+        )
+        fitted = fit(
+            fold.points, fold.values, method, domain=box, held_out=0.0, precision="float32"
         )
         return lambda test: fitted(np.clip(test, box.lower, box.upper))
 

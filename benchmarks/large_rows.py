@@ -69,12 +69,12 @@ def poisson(num_points: int) -> Row:
     start = time.process_time()
     solution = pann.solve(
         problems.poisson(),
-        points=num_points,
-        sampling="sobol",
-        degree=12,
-        recipe=(Adam(STEPS, record_every=STEPS),),
-        width=32,
-        depth=2,
+        pann.Training(
+            stages=(Adam(STEPS, record_every=STEPS),),
+            degree=12,
+            network=pann.MLP(width=32, depth=2),
+            collocation=pann.Collocation(points=num_points, sampling="sobol"),
+        ),
         memory=MEMORY,
     )
     seconds = time.process_time() - start

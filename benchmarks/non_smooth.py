@@ -15,7 +15,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from benchmarks.harness import Row
 from benchmarks.problems import Problem, square
-from pann import baselines
+from pann import MLP, Hybrid, Polynomial, Products, Training, baselines
 from pann.basis import make_basis
 from pann.network import AxisUnits
 from pann.problems import functions
@@ -50,34 +50,28 @@ def rows(only: Collection[str] = ()) -> Iterator[Row]:
             }
 
 
-SIZES = {"degree": 25, "embedding": AxisUnits(128), "width": (8, 8)}
+DEGREE = 25
+
+
+def method_with(activation: str) -> Hybrid:
+    """The sizes of all networks here."""
+    network = MLP(embedding=AxisUnits(128), width=(8, 8), activation=activation)
+    return Hybrid(degree=DEGREE, network=network)
 
 
 def _pann(problem: Problem, activation: str, trials: int = 1) -> Fit:
-    return fit(
-        problem.points,
-        problem.values,
-        domain=problem.domain,
-        activation=activation,
-        trials=trials,
-        **SIZES,
-    )
+    method = method_with(activation)
+    return fit(problem.points, problem.values, method, domain=problem.domain, trials=trials)
 
 
 def _dnn(problem: Problem, activation: str) -> Fit:
-    return baselines.dnn(
-        problem.points, problem.values, domain=problem.domain, activation=activation, **SIZES
-    )
+    method = method_with(activation)
+    return baselines.dnn(problem.points, problem.values, method, domain=problem.domain)
 
 
 def _products(problem: Problem, seed: int) -> Fit:
     return fit(
-        problem.points,
-        problem.values,
-        domain=problem.domain,
-        degree=25,
-        recipe="products",
-        seed=seed,
+        problem.points, problem.values, Products(degree=DEGREE), domain=problem.domain, seed=seed
     )
 
 
@@ -92,7 +86,7 @@ def _extra_trees(problem: Problem) -> Callable:
 
 METHODS: dict[str, Callable[[Problem, Callable], Callable]] = {
     "least squares": lambda problem, _: baselines.least_squares(
-        problem.points, problem.values, domain=problem.domain, degree=25
+        problem.points, problem.values, Polynomial(degree=DEGREE), domain=problem.domain
     ),
     "L2 projection": lambda problem, target: baselines.l2_projection(
         make_basis(problem.domain, 25), target, NUM_POINTS
@@ -104,7 +98,7 @@ METHODS: dict[str, Callable[[Problem, Callable], Callable]] = {
     "PANN tanh": lambda problem, _: _pann(problem, "tanh"),
     "DNN tanh": lambda problem, _: _dnn(problem, "tanh"),
     "PL (recipe paper)": lambda problem, _: baselines.polynomial_by_gradient(
-        problem.points, problem.values, domain=problem.domain, degree=25
+        problem.points, problem.values, Training.paper(degree=DEGREE), domain=problem.domain
     ),
     "PANN relu": lambda problem, _: _pann(problem, "relu"),
     "DNN relu": lambda problem, _: _dnn(problem, "relu"),

@@ -19,8 +19,8 @@ import numpy as np
 
 from benchmarks.harness import Row
 from benchmarks.steps import Step, seconds_a_step
-from pann.problems import PROBLEMS
-from reproduction import equations, published
+from reproduction import equations, methods, published
+from reproduction.degrees import degree_of
 from reproduction.experiments import experiment_named
 
 TRIALS = 5
@@ -61,21 +61,20 @@ def rows() -> Iterator[Row]:
 
 def _cases(name: str, cells: list) -> Iterator[tuple[tuple, Step]]:
     """What is timed of a table, by model, width and number of points."""
-    make = PROBLEMS[name]
-    problem = make(faithful=True) if name in equations.SPACE else make()
+    problem = equations.problem_of(cells[0])
     sizes = [cell["num_points"] for cell in cells]
     for num_points, (width, widths), model in itertools.product(
         (min(sizes), max(sizes)), SHAPES.items(), ("PINN", "PANN")
     ):
         degree = _degree(name, cells, num_points) if model == "PANN" else 0
-        axes = equations.SPACE.get(name)
+        axes = methods.SPACE.get(name)
         step = Step(problem, num_points, degree, widths, axes=axes, trials=TRIALS)
         yield (model, width, num_points), step
 
 
 def _degree(name: str, cells: list, num_points: int) -> int:
     cs = [cell["c"] for cell in cells if cell["num_points"] == num_points and "c" in cell]
-    return max(equations.degree_of(name, c, num_points) for c in cs)
+    return max(degree_of(name, c, num_points) for c in cs)
 
 
 def _num_steps(cell: dict, evaluations: dict[tuple[str, int], float]) -> float:

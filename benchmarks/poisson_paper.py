@@ -7,14 +7,12 @@ a step of the library it used makes up to 20. 100,000 Adam steps: minutes on a G
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from benchmarks.harness import Row
-from pann import baselines, solve
+from pann import MLP, Collocation, Training, baselines, solve
 from pann.problems import poisson
-from pann.solvers.gradient import PAPER
 from pann.solvers.solution import Solution
-from pann.training import LBFGS
+from pann.training import LBFGS, PAPER_EQUATIONS
 
 C = 0.003
 PUBLISHED = {
@@ -51,33 +49,30 @@ def rows(chosen: tuple[Cell, ...] = CELLS) -> Iterator[Row]:
         }
 
 
-def _options(num_points: int, iterations: int) -> dict[str, Any]:
-    """The paper's recipe with so many iterations of L-BFGS."""
+def _method(num_points: int, iterations: int) -> Training:
+    """The paper's stages with so many iterations of L-BFGS."""
     stages = tuple(
         dataclasses.replace(
             stage, iterations=iterations, memory=LBFGS.memory, record_every=iterations // 20
         )
         if isinstance(stage, LBFGS)
         else stage
-        for stage in PAPER
+        for stage in PAPER_EQUATIONS
     )
-    return {
-        "points": num_points,
-        "sampling": "poisson_disk",
-        "width": 50,
-        "depth": 3,
-        "precision": "float32",
-        "recipe": stages,
-    }
+    return Training.paper(
+        stages=stages,
+        c=C,
+        network=MLP(width=50, depth=3),
+        collocation=Collocation(points=num_points, sampling="poisson_disk"),
+    )
 
 
 def _pinn(num_points: int, iterations: int) -> Solution:
-    return baselines.pinn(poisson(), **_options(num_points, iterations))
+    return baselines.pinn(poisson(), _method(num_points, iterations), precision="float32")
 
 
 def _pann(num_points: int, iterations: int) -> Solution:
-    options = _options(num_points, iterations)
-    return solve(poisson(), c=C, constraint="E", preconditioner=True, **options)
+    return solve(poisson(), _method(num_points, iterations), precision="float32")
 
 
 SOLVERS: dict[str, Callable[[int, int], Solution]] = {"PINN": _pinn, "PANN": _pann}

@@ -23,8 +23,8 @@ def rows() -> Iterator[Row]:
     import browsers
     from report_stores import made_up_store
 
-    from pann.report.writing import write_page
-    from reproduction.report.paper import paper_page
+    from pann.report import write_page
+    from reproduction.report import paper_page
 
     with tempfile.TemporaryDirectory() as place:
         store, path = made_up_store(pathlib.Path(place) / "runs"), pathlib.Path(place) / "page.html"

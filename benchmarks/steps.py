@@ -42,10 +42,7 @@ class Step:
     def task(self) -> tuple[Task, Parameters]:
         problem, precision = self.problem, self.precision
         basis = make_basis(problem.domain, self.degree, axes=self.axes)
-        no_report = lambda progress: None
-        setup = Setup(
-            problem, problem.asked.orders, self.num_points, "sobol", 0, no_report, 400, 1.0
-        )
+        setup = Setup(problem, self.num_points, "sobol", condition_points=400, condition_weight=1.0)
         architecture = Architecture(
             self.widths,
             activation_named("tanh"),

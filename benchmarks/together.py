@@ -17,11 +17,11 @@ import numpy as np
 from benchmarks.harness import Row
 from pann.model.pann import Parameters
 from pann.regression.batch import prepared_case, together
-from pann.solvers.batch import make_case
+from pann.solvers.batch import one_case
 from pann.solvers.gradient import prepare
 from pann.training import Adam, Constant, Task
 from pann.training.batch import one_task, side_by_side
-from reproduction import equations, regressions
+from reproduction import equations, methods, regressions
 
 STEPS, ROUNDS = 10, 3
 # By problem: points, width, depth and c of the cell.
@@ -61,7 +61,7 @@ def _equations(cell: dict[str, Any]) -> Iterator[Row]:
     problem = equations.problem_of(cell)
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         prepared = [
-            prepare(make_case(problem, **equations.faithful_options(cell | {"seed": seed})))
+            prepare(one_case(problem, **methods.equation_options(cell | {"seed": seed})))
             for seed in range(max(NUM_CASES))
         ]
         works = [(prepared[0].task, prepared[0].starts)] + [
@@ -86,7 +86,7 @@ def _regressions(name: str, num_points: int, counts: tuple[int, ...], trials: in
         and row.configuration.get("c") in (None, 0.001)
     ]
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
-        prepared = [prepared_case(regressions.case_of(each)) for each in alike[: max(counts)]]
+        prepared = [prepared_case(**regressions.options_of(each)) for each in alike[: max(counts)]]
         works = [together(prepared[:count]) for count in (1, *counts)]
         about = {"problem": name, "model": "PANN", **own}
         yield from _measured(about, works, counts)

@@ -1,14 +1,15 @@
 """Evolution problems in windows of time, `pann.solve` without options, against the references.
 
-Grey-Scott has options, for the default tolerance takes longer; errors are those of the whole
+Gray-Scott has options, for the default tolerance takes longer; errors are those of the whole
 space-time domain. Seconds include compilation.
 """
 
 import time
 from collections.abc import Callable, Collection, Iterator
 
+import pann
 from benchmarks.harness import Row
-from pann import problems, solve, solve_in_windows
+from pann import problems, solve
 from pann.pde import Problem
 from pann.solvers.solution import Solution
 
@@ -19,13 +20,13 @@ CASES: dict[str, tuple[Callable[[], Problem], Callable[[Problem], Solution]]] = 
     "burgers": (problems.burgers, solve),
     "burgers, zero on the boundary": (lambda: problems.burgers(dirichlet=True), solve),
     "allen_cahn_time": (problems.allen_cahn_time, solve),
-    "grey_scott, modes=32, degree=9": (
-        problems.grey_scott,
-        lambda problem: solve_in_windows(problem, modes=32, degree=9, tolerance=1e-6),
+    "gray_scott, modes=32, degree=9": (
+        problems.gray_scott,
+        lambda problem: solve(problem, pann.Windows(modes=32, degree=9, tail=1e-06)),
     ),
-    "grey_scott, modes=64": (
-        problems.grey_scott,
-        lambda problem: solve_in_windows(problem, modes=64, tolerance=1e-7),
+    "gray_scott, modes=64": (
+        problems.gray_scott,
+        lambda problem: solve(problem, pann.Windows(modes=64, tail=1e-07)),
     ),
 }
 

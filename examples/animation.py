@@ -20,7 +20,7 @@ problem = pann.Problem(
     exact=exact,
     name="string",
 )
-solution = pann.solve(problem, degree=20, width=0)
+solution = pann.solve(problem, pann.Polynomial(degree=20))
 solution.plot("string.png")
 solution.plot_history("history.png")
 solution.animate("string.gif", frames=40, seconds=4)

@@ -30,16 +30,19 @@ if __name__ == "__main__":
         connect(sys.argv[2:])
     trained = pann.solve(
         problems.poisson(),
-        degree=10,
-        width=20,
-        depth=2,
-        points=1000,
-        sampling="sobol",
-        recipe=(Adam(20, record_every=10), LBFGS(5)),
-        constraint="E",
-        preconditioner=True,
+        pann.Training(
+            stages=(Adam(20, record_every=10), LBFGS(5)),
+            degree=10,
+            network=pann.MLP(width=20, depth=2),
+            constraint="E",
+            preconditioner=True,
+            collocation=pann.Collocation(points=1000, sampling="sobol"),
+        ),
     )
-    solved = pann.solve(problems.allen_cahn(), degree=20, width=0, points=1000, sampling="sobol")
+    solved = pann.solve(
+        problems.allen_cahn(),
+        pann.Polynomial(degree=20, collocation=pann.Collocation(points=1000, sampling="sobol")),
+    )
     if jax.process_index() == 0:
         print(f"{jax.device_count()} devices of {jax.process_count()} processes")
         print("loss      ", repr(np.asarray(trained.report.history["residual"]).tolist()))

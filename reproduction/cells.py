@@ -1,7 +1,11 @@
-"""Cells of the paper's tables: what was printed, and what our runs in both modes gave."""
+"""Cells of the paper's tables: what was printed, and what our runs in both modes measured.
+
+A cell is reached if our mean error is at most the published mean plus two published deviations;
+where none is printed, at most the mean. A percentage is reached within two points, a count if it is
+the same.
+"""
 
 import dataclasses
-import json
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,41 +14,14 @@ from typing import Any
 from pann.runs import Store
 from reproduction import published, readings
 from reproduction.experiments import MODES, Experiment
+from reproduction.methods import canonical
 
 Record = Mapping[str, Any]
 Numbers = Sequence[float | int | None]
-# Settings that say how a row was run, not which cell it is.
-HOW = {
-    "mode",
-    "revision",
-    "seed",
-    "precision",
-    "problem",
-    "target",
-    "trials",
-    "adam_steps",
-    "lbfgs_iterations",
-    "lbfgs_memory",
-    "prune",
-    "batch_size",
-    "num_folds",
-    "extent",
-    "resolution",
-    "steps",
-    "rounds",
-    "data",
-}
 # What the readings of the paper change.
-CHANGED = (
-    "signed",
-    "reduction",
-    "condition_weight",
-    "until",
-    "printed",
-    "lbfgs_tolerance",
-    "index_set",
-)
-ORDER = (
+CHANGED = {name for change in readings.READINGS.values() for name in change}
+# Settings that distinguish cells, in the order of the columns; others say how a row was run.
+COLUMNS = (
     "problem",
     "reading",
     "sampling",
@@ -68,33 +45,34 @@ ORDER = (
     "num_points",
     "constraint_weight",
 )
-# A printed cell that has one of these is no cell without it.
-SAID_BY_BOTH = ("c", "width", "activation")
-# What a cell is of.
-ERROR, TERMS, PERCENT, OF_A_STEP = "error", "terms", "percent", "of a step"
+# A printed cell that has one of these differs from a cell without it.
+REQUIRED = ("c", "width", "activation")
+# What a cell measures.
+ERROR, TERMS, PERCENT, STEP = "error", "terms", "percent", "step"
+# An error is reached within so many published deviations, a percentage within so many points.
+DEVIATIONS, POINTS = 2.0, 2.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """What a run gave for a cell: a number for each trial, None where it is not finite."""
+    """What a run measured for a cell: a number for each trial, None where it is not finite."""
 
     record: Record
     values: Numbers
 
     @property
     def mean(self) -> float | None:
-        finite = self._finite
-        return float(statistics.mean(finite)) if finite else None
+        """None if no trial is finite."""
+        return float(statistics.mean(self._finite)) if self._finite else None
 
     @property
     def deviation(self) -> float | None:
         """None of a single trial."""
-        finite = self._finite
-        return float(statistics.pstdev(finite)) if len(finite) > 1 else None
+        return float(statistics.pstdev(self._finite)) if len(self._finite) > 1 else None
 
     @property
     def seconds(self) -> float:
-        """Of the whole run: a record knows those since it was last interrupted."""
+        """Those of the whole run: a record has those since it was last interrupted."""
         last = self.record["seconds"]
         if "together" in self.record:
             return last
@@ -107,7 +85,7 @@ class Measured:
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """The settings that tell a cell from others, the printed figure and ours."""
+    """The settings that distinguish a cell from others, the printed figure and ours."""
 
     settings: Mapping[str, Any]
     quantity: str
@@ -128,6 +106,26 @@ class Cell:
         return self._printed("seconds")
 
     @property
+    def is_compared(self) -> bool:
+        """Whether the paper printed a figure to compare with."""
+        return self.quantity != STEP and self.published_mean is not None
+
+    def ratio(self, ours: Measured | None) -> float | None:
+        """Ours over the printed figure, where there are both and the latter is not zero."""
+        if ours is None or ours.mean is None or not self.published_mean:
+            return None
+        return ours.mean / self.published_mean
+
+    def is_reached(self, ours: Measured | None) -> bool | None:
+        """Whether ours is as good as the printed figure; None where there is nothing to compare."""
+        if ours is None or ours.mean is None or self.published_mean is None:
+            return None
+        difference = ours.mean - self.published_mean
+        if self.quantity == ERROR:
+            return difference <= DEVIATIONS * (self.published_deviation or 0.0)
+        return abs(difference) <= (POINTS if self.quantity == PERCENT else 0)
+
+    @property
     def doubt(self) -> str:
         """Why the printed figure should not be trusted; empty if nothing is known against it."""
         return "" if self.published is None else self.published.get("doubt") or ""
@@ -138,12 +136,12 @@ class Cell:
 
 
 def cells_of(experiment: Experiment, store: Store, size: str = "full") -> list[Cell]:
-    """What the store has of an experiment at that size, beside what the paper printed."""
+    """What the store has of an experiment at that size, with what the paper printed."""
     return make_cells(experiment, finished_records(experiment, store, size), size)
 
 
 def make_cells(experiment: Experiment, records: Sequence[Record], size: str) -> list[Cell]:
-    """The cells of these runs of that size; where a cell was run repeatedly, the last counts."""
+    """The cells of these runs of that size; of several runs of a cell the last counts."""
     found: dict[tuple[tuple[str, Any], ...], dict[str, Measured]] = {}
     quantities: dict[tuple[tuple[str, Any], ...], str] = {}
     for record in records:
@@ -156,31 +154,27 @@ def make_cells(experiment: Experiment, records: Sequence[Record], size: str) -> 
     by_default = [each for key, each in found.items() if set(each) == {"default"} and len(key) < 2]
     cells = []
     for key, modes in found.items():
-        told = dict(key)
+        settings = dict(key)
         if "faithful" not in modes and modes in by_default and len(found) > len(by_default):
-            continue  # one run for the whole table: it stands in every line
-        default = modes.get("default") or _of_field(by_default, found, told)
-        printed_cell = _find([p for p in printed if quantity_of(p) == quantities[key]], told)
-        cells.append(Cell(told, quantities[key], printed_cell, modes.get("faithful"), default))
+            continue  # one run for the whole table, which is shown in every line
+        default = modes.get("default") or _of_field(by_default, found, settings)
+        of_quantity = [each for each in printed if each["quantity"] == quantities[key]]
+        faithful = modes.get("faithful")
+        cells.append(
+            Cell(settings, quantities[key], _find(of_quantity, settings), faithful, default)
+        )
     return cells
-
-
-def ratio_of(ours: Measured | None, cell: Cell) -> float | None:
-    """Ours over the printed figure, where there are both and the latter is not zero."""
-    if ours is None or ours.mean is None or not cell.published_mean:
-        return None
-    return ours.mean / cell.published_mean
 
 
 def setting_names(cells: Sequence[Cell]) -> list[str]:
     """The settings that any of the cells has, in the order of the tables' columns."""
     used = dict.fromkeys(name for cell in cells for name in cell.settings)
-    return sorted(used, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
+    return sorted(used, key=lambda name: COLUMNS.index(name) if name in COLUMNS else len(COLUMNS))
 
 
 def finished_records(experiment: Experiment, store: Store, size: str) -> list[Record]:
     """What the store has of an experiment at that size, the most trials last."""
-    records = of_size(experiment, store.records(experiment.name), size)
+    records = of_size(experiment, store.records(experiment.stored_name), size)
     if not records:
         raise ValueError(
             f"the store has no finished row of '{experiment.name}' at size {size}; run it first: "
@@ -203,13 +197,12 @@ def of_size(experiment: Experiment, records: Iterable[Record], size: str) -> lis
 
 
 def but_trials(configuration: Mapping[str, Any]) -> str:
-    """The cell that a configuration is of, whatever its number of trials."""
-    told = {name: value for name, value in configuration.items() if name != "trials"}
-    return json.dumps(told, sort_keys=True)
+    """The cell of a configuration, whatever its number of trials."""
+    return canonical({name: value for name, value in configuration.items() if name != "trials"})
 
 
 def printed_cells(experiment: Experiment) -> list[Record]:
-    """The printed cells; whatever a table is of is called its mean."""
+    """The printed cells; what a table measures is called its mean."""
     if experiment.name == "readings":
         return [
             {**cell, "problem": name} for name in readings.CELLS for cell in _printed_table(name)
@@ -224,24 +217,16 @@ def _printed_table(name: str) -> list[Record]:
     return named.assign(quantity=quantity).to_dict("records")
 
 
-def quantity_of(printed: Record) -> str:
-    """What a printed cell is of."""
-    return printed["quantity"]
-
-
 def _quantities(record: Record) -> Iterator[tuple[str, dict[str, str], Numbers]]:
-    """What a run measured, and which cell of it that is, where there are several."""
+    """What a run measured, and in which of its cells, where it has several."""
     figures = record["figures"]
     if "num_terms" in figures:
         yield TERMS, {}, [figures["num_terms"]]
         return
     if record["experiment"] == "tables":
         for part in ("seconds_with_tables", "seconds_without_tables", "ratio"):
-            of_step = {
-                "part": part.replace("_", " "),
-                "precision": record["configuration"]["precision"],
-            }
-            yield OF_A_STEP, of_step, [figures[part]]
+            precision = record["configuration"]["precision"]
+            yield STEP, {"part": part.replace("_", " "), "precision": precision}, [figures[part]]
         return
     errors = figures["errors"]
     if isinstance(errors, dict):
@@ -255,13 +240,14 @@ def _quantities(record: Record) -> Iterator[tuple[str, dict[str, str], Numbers]]
 
 
 def _cell(record: Record, part: Mapping[str, str]) -> tuple[tuple[str, Any], ...]:
-    told = record["configuration"]
-    cell = {name: value for name, value in told.items() if name not in HOW}
-    if "reading" in told:
+    row = record["configuration"]
+    cell = {n: value for n, value in row.items() if n in COLUMNS and n != "problem"}
+    if "reading" in row:
         # What a reading changes it says itself; the other tables are of one problem each.
         cell = {name: value for name, value in cell.items() if name not in CHANGED}
-        cell |= {"problem": told["problem"], "reading": readings.told(told)}
-    if told["mode"] == "default" or "problem" not in told:
+        problem, reading = published.shown_name(row["problem"]), readings.shown_reading(row)
+        cell |= {"problem": problem, "reading": reading}
+    if row["mode"] == "default" or "problem" not in row:
         # The size of the network is the mode's, or that of all of the paper's regressions.
         cell = {name: value for name, value in cell.items() if name not in ("width", "depth")}
     return tuple({**cell, **part}.items())
@@ -272,7 +258,7 @@ def _find(printed: Sequence[Record], cell: Mapping[str, Any]) -> Record | None:
     for record in printed:
         shared = [name for name in cell if name in record]
         if shared and all(_same(record[name], cell[name]) for name in shared):
-            empty = [n for n in SAID_BY_BOTH if n in record and n not in cell]
+            empty = [n for n in REQUIRED if n in record and n not in cell]
             if all(published.is_missing(record[name]) for name in empty):
                 return record
     return None
@@ -285,9 +271,9 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _of_field(
-    by_default: list[dict[str, Measured]], found: Mapping[Any, Any], told: Mapping[str, Any]
+    by_default: list[dict[str, Measured]], found: Mapping[Any, Any], settings: Mapping[str, Any]
 ) -> Measured | None:
     for key, modes in found.items():
-        if modes in by_default and dict(key).get("field") == told.get("field"):
+        if modes in by_default and dict(key).get("field") == settings.get("field"):
             return modes["default"]
     return None

@@ -1,13 +1,13 @@
-"""The commands for the paper: list, run, status, summary, table, figure and report."""
+"""The commands for the paper: list, run, status, summary, table, figure, report and pack."""
 
 import dataclasses
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
-from pann.cli.terminal import STOPPED_SWEEP, Json, plainly, show_report, tell
+from pann.cli import STOPPED_SWEEP, Json, plainly, show_report, tell
 
 app = typer.Typer(help="The paper's experiments: run them, and compare.", no_args_is_help=True)
 
@@ -18,13 +18,13 @@ Names = Annotated[
 Folder = Annotated[pathlib.Path, typer.Option("--store", help="Folder that keeps the runs.")]
 SizeOption = Annotated[str, typer.Option(help="smoke (seconds), quick or full (as published).")]
 ModeOption = Annotated[str, typer.Option(help="faithful, default or both.")]
-Trials = Annotated[int | None, typer.Option(min=1, help="Seeds a row (default: by the size).")]
+Trials = Annotated[int | None, typer.Option(min=1, help="Seeds per row (default: by the size).")]
 Form = Annotated[str, typer.Option("--format", help="text, markdown, latex or csv.")]
 Only = Annotated[
     list[str] | None,
     typer.Option(help="num_points=16384: only rows with this setting; may be given again."),
 ]
-# Of a row's settings, in the line that tells of it.
+# The settings in the line of a row.
 SHOWN = (
     "mode",
     "reading",
@@ -57,8 +57,8 @@ def list_experiments(as_json: Json = False) -> None:
                 for mode in MODES
             }
             report = {"name": each.name, "shows": each.shows, "rows": counts}
-            told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-            lines = [f"{each.name:{NAME}}{each.shows}", f"{'':{NAME}}rows: {told}"]
+            text = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+            lines = [f"{each.name:{NAME}}{each.shows}", f"{'':{NAME}}rows: {text}"]
             show_report(report, lines, as_json=as_json)
 
 
@@ -82,24 +82,25 @@ def run(
     store: Folder = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:
-    """Run the rows that are not in the store yet; interrupt it, and go on tomorrow."""
+    """Run the rows that are not in the store yet; after an interruption, the same again."""
     with plainly(STOPPED_SWEEP):
-        from pann.cli.sweep_screen import event_line, event_report, summary_line, sweep_bar
+        from pann.cli import event_line, event_report, summary_line, sweep_bar
         from pann.runs import Event, Store, parse_shard, shard_of, sweep, units_of
-        from pann.runtime import compile
+        from pann.runtime import use_compilation_cache
+        from reproduction.published import shown_name
 
         chosen = _chosen(names, size, mode, trials, only)
         part, kept = parse_shard(shard), Store(store)
-        compile.use_compilation_cache()
+        use_compilation_cache()
 
-        def told(event: Event) -> None:
+        def show(event: Event) -> None:
             line = event_line(event, _shown(event.row.configuration))
-            show_report(event_report(event), [line], as_json=as_json)
+            show_report(event_report(event), [shown_name(line)], as_json=as_json)
 
         for experiment, rows in chosen:
             together = _together(experiment, batch)
             own = sum(map(len, shard_of(units_of(rows, together), part)))
-            with sweep_bar(experiment.name, own, told) as report:
+            with sweep_bar(experiment.name, own, show) as report:
                 summary = sweep(
                     rows,
                     experiment.work,
@@ -124,34 +125,31 @@ def status(
     store: Folder = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:
-    """Tell how many rows are done, failed and missing."""
+    """Count the rows that are done, failed and missing."""
     with plainly():
         from pann.runs import Store
 
         kept = Store(store)
         for experiment, rows in _chosen(names, size, mode, trials, only):
             records = [kept.record(row) for row in rows]
-            counts = {
-                "done": sum(r is not None and r["status"] == "done" for r in records),
-                "failed": sum(r is not None and r["status"] == "failed" for r in records),
-                "missing": sum(r is None for r in records),
-            }
-            told = ", ".join(f"{count} {name}" for name, count in counts.items())
+            found = ["missing" if record is None else record["status"] for record in records]
+            counts = {status: found.count(status) for status in ("done", "failed", "missing")}
+            text = ", ".join(f"{count} {name}" for name, count in counts.items())
             report = {"name": experiment.name, **counts}
-            show_report(report, [f"{experiment.name:{NAME}}{told}"], as_json=as_json)
+            show_report(report, [f"{experiment.name:{NAME}}{text}"], as_json=as_json)
 
 
 @app.command()
 def summary(size: SizeOption = "full", form: Form = "text", store: Folder = DEFAULT_STORE) -> None:
     """Print how far the runs are from the paper, a line for each experiment."""
     with plainly():
-        from pann.cli.options import choice
+        from pann.cli import choice
         from pann.runs import Store
+        from reproduction.comparison import summarize
         from reproduction.experiments import SIZES
-        from reproduction.summary import summarize
 
         choice("size", size, SIZES)
-        print(summarize(Store(store), size).shown(form))
+        print(summarize(Store(store), size).formatted(form))
 
 
 @app.command()
@@ -163,13 +161,13 @@ def table(
 ) -> None:
     """Print published, faithful and default figures side by side."""
     with plainly():
-        from pann.cli.options import choice
+        from pann.cli import choice
         from pann.runs import Store
         from reproduction.comparison import compare
         from reproduction.experiments import SIZES, experiment_named
 
         choice("size", size, SIZES)
-        print(compare(experiment_named(name), Store(store), size).shown(form))
+        print(compare(experiment_named(name), Store(store), size).formatted(form))
 
 
 @app.command()
@@ -184,11 +182,11 @@ def figure(
 ) -> None:
     """Draw a figure of the paper from the runs of the store."""
     with plainly():
-        from pann.cli.options import choice
-        from pann.plot.files import check_picture, write_picture
+        from pann.cli import choice
+        from pann.plot import check_picture, write_picture
         from pann.runs import Store
         from reproduction.experiments import SIZES, experiment_named
-        from reproduction.figures import draw
+        from reproduction.pictures import draw
 
         choice("size", size, SIZES)
         experiment = experiment_named(name)
@@ -207,20 +205,45 @@ def report(
     store: Folder = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:
-    """Write one HTML page of all runs in the store beside what the paper printed."""
+    """Write one HTML page of all runs in the store with what the paper printed."""
     with plainly():
-        from pann.report.writing import check_page, write_page
+        from pann.report import check_page, write_page
         from pann.runs import Store
-        from reproduction.report.paper import paper_page
+        from reproduction.report import paper_page
 
         check_page(out)
         size = write_page(paper_page(Store(store)), out)
-        told = {"page": str(out), "bytes": size}
-        show_report(told, [f"wrote {out} ({size / 1e6:.1f} MB)"], as_json=as_json)
+        written = {"page": str(out), "bytes": size}
+        show_report(written, [f"wrote {out} ({size / 1e6:.1f} MB)"], as_json=as_json)
+
+
+@app.command()
+def pack(
+    out: Annotated[pathlib.Path, typer.Option("--out", help="File to write, *.jsonl.xz.")],
+    store: Folder = DEFAULT_STORE,
+) -> None:
+    """Write all runs of a store to one small file, which --store of the other commands reads."""
+    with plainly():
+        from pann.runs import Store
+        from pann.runs import pack as pack_store
+
+        tell(f"wrote {pack_store(Store(store), out)} runs to {out}")
+
+
+@app.command()
+def unpack(
+    store: Annotated[pathlib.Path, typer.Option("--store", help="A packed store, *.jsonl.xz.")],
+    out: Annotated[pathlib.Path, typer.Option("--out", help="Folder to add its runs to.")],
+) -> None:
+    """Copy the runs of a packed store into a folder, for `run` to go on with."""
+    with plainly():
+        from pann.runs import Store, copy_records
+
+        tell(f"added {copy_records(Store(store), Store(out))} runs to {out}")
 
 
 def _together(experiment: Any, batch: int | None) -> Any:
-    """How the rows of an experiment run as one, so many of them if a number is given."""
+    """How the rows of an experiment run as one, at most `batch` of them if it is given."""
     if experiment.together is None or batch is None:
         return experiment.together
     return dataclasses.replace(experiment.together, at_most=batch, room=None)
@@ -229,7 +252,8 @@ def _together(experiment: Any, batch: int | None) -> Any:
 def _chosen(
     names: list[str] | None, size: str, mode: str, trials: int | None, only: list[str] | None
 ) -> list[tuple[Any, list[Any]]]:
-    from pann.cli.options import choice
+    """The experiments of these names with their rows of that size and mode."""
+    from pann.cli import choice
     from reproduction.experiments import EXPERIMENTS, MODES, SIZES, experiment_named
 
     choice("size", size, SIZES)
@@ -241,39 +265,42 @@ def _chosen(
         (each, [row for kind in modes for row in each.rows(size, kind, trials)])
         for each in experiments
     ]
-    for wish in only or ():
-        found = [(each, rows) for each, rows in _with_setting(found, wish) if rows]
+    for setting in only or ():
+        found = [(each, rows) for each, rows in _with_setting(found, setting) if rows]
     return found
 
 
-def _with_setting(
-    chosen: list[tuple[Any, list[Any]]], wish: str
-) -> Iterator[tuple[Any, list[Any]]]:
+def _with_setting(chosen: list[tuple[Any, list[Any]]], setting: str) -> list[tuple[Any, list[Any]]]:
     """The rows that have a setting, given as name=value."""
-    name, equals, value = (part.strip() for part in wish.partition("="))
+    from reproduction.published import shown_name
+
+    name, equals, value = (part.strip() for part in setting.partition("="))
+    value_of = lambda row: shown_name(str(row.configuration.get(name)))
     known = {key for _, rows in chosen for row in rows for key in row.configuration}
     if not equals or name not in known:
         raise ValueError(
-            f"--only takes name=value with one of {', '.join(sorted(known))}, got '{wish}'"
+            f"--only takes name=value with one of {', '.join(sorted(known))}, got '{setting}'"
         )
-    values = {str(row.configuration.get(name)) for _, rows in chosen for row in rows} - {"None"}
-    if value not in values:
+    values = {value_of(row) for _, rows in chosen for row in rows} - {"None"}
+    if shown_name(value) not in values:
         raise ValueError(f"no row has {name}={value}; there are {', '.join(sorted(values))}")
-    for each, rows in chosen:
-        yield each, [row for row in rows if str(row.configuration.get(name)) == value]
+    return [
+        (each, [row for row in rows if value_of(row) == shown_name(value)]) for each, rows in chosen
+    ]
 
 
 def _shown(configuration: Mapping[str, Any]) -> str:
-    told = dict(configuration)
-    if "reading" in told:
-        from reproduction import readings
+    """The settings of a row in a few words."""
+    settings = dict(configuration)
+    if "reading" in settings:
+        from reproduction.readings import shown_reading
 
-        told["reading"] = readings.told(told)
-    words = [str(told[name]) for name in SHOWN if name in told]
-    if "depth" in configuration:
-        words.append(f"{configuration['depth']}x{configuration['width']}")
-    if "dimension" in configuration:
-        words.append(f"{configuration['dimension']}D")
-    if "num_points" in configuration:
-        words.append(f"N={configuration['num_points']:,}")
+        settings["reading"] = shown_reading(settings)
+    words = [str(settings[name]) for name in SHOWN if name in settings]
+    if "depth" in settings:
+        words.append(f"{settings['depth']}x{settings['width']}")
+    if "dimension" in settings:
+        words.append(f"{settings['dimension']}D")
+    if "num_points" in settings:
+        words.append(f"N={settings['num_points']:,}")
     return " ".join(words)

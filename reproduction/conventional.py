@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from pann import points
-from pann.domain import Box
-from pann.problems import functions
-from pann.regression.fit import relative_l2
+from pann import Box, points, relative_l2
 from pann.runs import Result, Row
 from reproduction import published
+from reproduction.regressions import HIGH_DIMENSIONAL, sample, target_of
 
 DATA = {
     "reproduction": "P10 P10",
@@ -24,12 +22,6 @@ DATA = {
     "high_dimensional": "a product of sines",
     "housing": "California housing",
 }
-TARGETS = {
-    "reproduction": functions.legendre_product,
-    "non_smooth": functions.non_smooth(2.0),
-    "high_dimensional": functions.sine_product,
-}
-HIGH_DIMENSIONAL = {2: 1536, 3: 3072, 4: 6144, 5: 12_288, 6: 24_576}
 NUM_TEST, NUM_FOLDS, REVISION = 20_000, 4, 1
 
 
@@ -77,9 +69,8 @@ def _data(configuration: Mapping[str, Any]) -> list[tuple[np.ndarray, ...]]:
     name = configuration["data"]
     if name == "housing":
         return housing_folds(configuration.get("num_points"))
-    target, domain = TARGETS[name], Box.cube(configuration.get("dimension", 2))
-    sampler = points.poisson_disk if domain.dimension <= 3 else points.sobol
-    train = sampler(domain, configuration["num_points"]).coordinates
+    target, domain = target_of({"target": name}), Box.cube(configuration.get("dimension", 2))
+    train = sample(domain, configuration["num_points"])
     test = points.uniform(domain, NUM_TEST, seed=1).coordinates
     return [(train, target(train), test, target(test))]
 
@@ -110,28 +101,20 @@ def _estimator(name: str) -> Any:
     from sklearn.preprocessing import MinMaxScaler
 
     trees = {
-        "AdaBoost": ensemble.AdaBoostRegressor,
-        "Bagging": ensemble.BaggingRegressor,
-        "gradient boosting": ensemble.GradientBoostingRegressor,
+        "AdaBoost": ensemble.AdaBoostRegressor(random_state=0),
+        "Bagging": ensemble.BaggingRegressor(random_state=0),
+        "gradient boosting": ensemble.GradientBoostingRegressor(random_state=0),
     }
-    if name in trees:
-        return trees[name](random_state=0)
     scaled = {
-        "Bayesian ridge": linear_model.BayesianRidge,
-        "Elastic Net": linear_model.ElasticNet,
-        "Huber": linear_model.HuberRegressor,
-        "Tweedie": linear_model.TweedieRegressor,
-        "k neighbors": neighbors.KNeighborsRegressor,
-        "nu-SVR": svm.NuSVR,
-        "SVR": svm.SVR,
+        "Bayesian ridge": linear_model.BayesianRidge(),
+        "Elastic Net": linear_model.ElasticNet(),
+        "Huber": linear_model.HuberRegressor(),
+        "Tweedie": linear_model.TweedieRegressor(),
+        "k neighbors": neighbors.KNeighborsRegressor(),
+        "nu-SVR": svm.NuSVR(),
+        "SVR": svm.SVR(),
+        "linear SVR": svm.LinearSVR(random_state=0),
+        "MLP": neural_network.MLPRegressor(random_state=0),
+        "Theil-Sen": linear_model.TheilSenRegressor(random_state=0),
     }
-    seeded = {
-        "linear SVR": svm.LinearSVR,
-        "MLP": neural_network.MLPRegressor,
-        "Theil-Sen": linear_model.TheilSenRegressor,
-    }
-    if name in scaled:
-        return make_pipeline(MinMaxScaler((-1, 1)), scaled[name]())
-    if name not in seeded:
-        raise ValueError(f"there is no regressor '{name}' here")
-    return make_pipeline(MinMaxScaler((-1, 1)), seeded[name](random_state=0))
+    return trees[name] if name in trees else make_pipeline(MinMaxScaler((-1, 1)), scaled[name])

@@ -1,6 +1,6 @@
 """Which total degree the paper's polynomial has, by experiment, constant c and number of points N.
 
-    l = factor * (ceil(c N / share) + 8)
+    l = factor * (ceil(c N / divisor) + 8)
 
 for all but the high-dimensional functions and the housing data, whose degree is fixed. The text
 gives the rule of P10 P10 and that of the non-smooth function (paper, sections 4.1 and 4.2); the
@@ -11,6 +11,8 @@ import dataclasses
 import difflib
 import math
 
+from reproduction.published import shown_name
+
 OFFSET = 8
 # No rule: the text gives 8, and nothing for the housing data, where 2 is this project's reading.
 FIXED = {"high_dimensional": 8, "housing": 2}
@@ -18,21 +20,21 @@ FIXED = {"high_dimensional": 8, "housing": 2}
 
 @dataclasses.dataclass(frozen=True)
 class DegreeRule:
-    """The two constants above, and of how many variables the polynomial is one."""
+    """The two constants above, and the number of variables of the polynomial."""
 
     factor: int = 1
-    share: int = 1
+    divisor: int = 1
     variables: int = 2
 
     def degree(self, c: float, num_points: int) -> int:
-        return self.factor * (math.ceil(c * num_points / self.share) + OFFSET)
+        return self.factor * (math.ceil(c * num_points / self.divisor) + OFFSET)
 
     def num_terms(self, degree: int) -> int:
         """All terms of total degree `degree` or less: C(degree + variables, variables)."""
         return math.comb(degree + self.variables, self.variables)
 
 
-# In time the polynomial is constant: KdV and KS have x alone, Grey-Scott x and y.
+# In time the polynomial is constant: KdV and KS have x alone, Gray-Scott x and y.
 RULES = {
     "reproduction": DegreeRule(factor=2),
     "non_smooth": DegreeRule(),
@@ -41,7 +43,7 @@ RULES = {
     "darcy": DegreeRule(),
     "kdv": DegreeRule(variables=1),
     "ks": DegreeRule(variables=1),
-    "grey_scott": DegreeRule(share=32),
+    "gray_scott": DegreeRule(divisor=32),
 }
 
 
@@ -56,6 +58,7 @@ def terms_of(experiment: str, degree: int) -> int:
 
 
 def _rule(experiment: str) -> DegreeRule:
+    experiment = shown_name(experiment)
     if experiment in RULES:
         return RULES[experiment]
     if experiment in FIXED:

@@ -1,7 +1,7 @@
 """The paper's five tables of equations: a row of ours for every cell, and how one is run.
 
-`faithful` does what the paper did; a row says everything that determines it, the steps included, so
-that smaller sizes are other rows. `default` is `pann.solve` without options, once for a table.
+A row says everything that determines it, the steps included, so that smaller sizes are other rows.
+In the default mode there is one row for a table.
 """
 
 import dataclasses
@@ -9,29 +9,15 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pann import baselines
-from pann.basis import make_basis
-from pann.domain import Box
-from pann.network import RandomFourier
-from pann.pde import Problem
-from pann.problems import PROBLEMS
-from pann.runs import Result, Row
-from pann.runs.kept import fields_of
-from pann.runs.row import canonical
-from pann.solvers.batch import num_cases_that_fit, solve_together
-from pann.solvers.gradient import PAPER
-from pann.solvers.solution import Solution
-from pann.solvers.solve import solve
-from pann.training import LBFGS, Adam, Prune, Recipe, Stepwise
-from reproduction import published
+from pann import Box, Problem, Solution
+from pann.runs import Result, Row, fields_of
+from reproduction import methods, published
 from reproduction.degrees import degree_of
+from reproduction.published import shown_name, stored_name
 
-NAMES = ("poisson", "allen_cahn", "kdv", "ks", "grey_scott")
-# In time the paper's polynomial is constant.
-SPACE = {"kdv": ("x",), "ks": ("x",), "grey_scott": ("x", "y")}
-NUM_FREQUENCIES, CONSTRAINT_WEIGHT = 100, 1e-3
+NAMES = ("poisson", "allen_cahn", "kdv", "ks", "gray_scott")
 CELL = ("sampling", "model", "base", "width", "depth", "c", "num_points")
-# What rows that are trained as one program may differ in: shapes and stages do not depend on it.
+# Rows that differ in these alone are trained as one program: shapes and stages are the same.
 OWN = {"sampling", "seed", "condition_weight", "reading"}
 # Raised when the same row would give other figures.
 REVISION = 1
@@ -49,7 +35,7 @@ class Size:
     shape: tuple[int, int] | None = None
 
     def settings(self, trials: int | None) -> Settings:
-        """What all rows of the faithful mode say; so many trials if a number is given."""
+        """What all rows of the faithful mode say."""
         return {
             "mode": "faithful",
             "trials": trials or self.trials,
@@ -67,7 +53,7 @@ SIZES = {
     "full": Size(5, 100_000, 400),
 }
 # How long L-BFGS is at full size, by problem. The published errors of polynomials on Poisson's
-# equation are those of the long one (`readings`); in time nothing measured speaks for it yet.
+# equation are those of the long one (`readings`); nothing measured speaks for it in time.
 LONG: Settings = {"lbfgs_iterations": 8_000, "lbfgs_memory": 100}
 SHORT: Settings = {"lbfgs_iterations": 400}
 LBFGS_AT_FULL_SIZE = {
@@ -76,43 +62,32 @@ LBFGS_AT_FULL_SIZE = {
     "darcy": LONG,
     "kdv": SHORT,
     "ks": SHORT,
-    "grey_scott": SHORT,
+    "gray_scott": SHORT,
 }
 
 
 # Cells that no table has: equal cost (paper, figure of Poisson's equation), and Darcy's flow.
-OTHER_CELLS: dict[str, tuple[str, tuple[dict[str, Any], ...]]] = {
+_PANN, _PINN = ({"model": model, "base": "plain"} for model in ("PANN", "PINN"))
+_STRIPS = {"width": 100, "depth": 3}
+OTHER_CELLS: dict[str, tuple[str, list[Settings]]] = {
     "equal_cost": (
         "poisson",
-        (
-            {"model": "PANN", "base": "plain", "width": 50, "depth": 3, "c": 0.003},
-            *(
-                {"model": "PINN", "base": "plain", "width": 200, "depth": depth}
-                for depth in (3, 5, 7)
-            ),
-        ),
+        [
+            {**_PANN, "width": 50, "depth": 3, "c": 0.003},
+            *({**_PINN, "width": 200, "depth": depth} for depth in (3, 5, 7)),
+        ],
     ),
     "darcy": (
         "darcy",
-        (
-            {"model": "PINN", "base": "plain", "width": 100, "depth": 3},
-            *(
-                {
-                    "model": "PANN",
-                    "base": "plain",
-                    "width": 100,
-                    "depth": 3,
-                    "c": 0.0001,
-                    "constraint_weight": weight,
-                }
-                for weight in (1e-3, 1e-5)
-            ),
-        ),
+        [
+            {**_PINN, **_STRIPS},
+            *({**_PANN, **_STRIPS, "c": 1e-4, "constraint_weight": w} for w in (1e-3, 1e-5)),
+        ],
     ),
 }
 
 
-def _cells(name: str) -> tuple[str, list[dict[str, Any]]]:
+def _cells(name: str) -> tuple[str, list[Settings]]:
     """The problem, and what the paper says of each cell, without what it leaves out."""
     if name in OTHER_CELLS:
         problem, cells = OTHER_CELLS[name]
@@ -127,11 +102,13 @@ def _cells(name: str) -> tuple[str, list[dict[str, Any]]]:
 
 
 def rows(name: str, size: str, mode: str, trials: int | None = None) -> list[Row]:
-    """The rows of one table, at smaller sizes of equal ones one; at the smallest one a model."""
+    """The rows of one table; smaller sizes have equal ones once, the smallest one per model."""
     problem, cells = _cells(name)
+    experiment = stored_name(name)
+    common: Settings = {"mode": mode, "problem": stored_name(problem), "revision": REVISION}
     if mode == "default":
         small = {"degree": 4, "width": 0} if size == "smoke" else {}
-        return [Row(name, {"mode": mode, "problem": problem, "revision": REVISION, **small})]
+        return [Row(experiment, common | small)]
     chosen = SIZES[size]
     common = settings(size, problem, trials)
     made = []
@@ -140,13 +117,13 @@ def rows(name: str, size: str, mode: str, trials: int | None = None) -> list[Row
             cell["num_points"] = chosen.num_points
         if chosen.shape is not None and "width" in cell:
             cell["width"], cell["depth"] = chosen.shape
-        made.append(Row(name, common | cell))
+        made.append(Row(experiment, common | cell))
     unique = list(dict.fromkeys(made))
     if size == "full":
         return unique
     if size == "smoke":
         return list({row.configuration["model"]: row for row in reversed(unique)}.values())
-    # With few points several c are the same degree: the same run, which one row is enough for.
+    # With few points several c are the same degree, and thus the same run.
     runs: dict[str, Row] = {}
     for row in unique:
         runs.setdefault(_but_c(row.configuration), row)
@@ -155,64 +132,51 @@ def rows(name: str, size: str, mode: str, trials: int | None = None) -> list[Row
 
 def _but_c(configuration: Mapping[str, Any]) -> str:
     """What determines a run: of c, the degree that it gives."""
-    told = dict(configuration)
-    if (c := told.pop("c", None)) is not None:
-        told["degree"] = degree_of(told["problem"], c, told["num_points"])
-    return canonical(told)
+    known = dict(configuration)
+    if (c := known.pop("c", None)) is not None:
+        known["degree"] = degree_of(known["problem"], c, known["num_points"])
+    return methods.canonical(known)
 
 
 def settings(size: str, problem: str, trials: int | None = None) -> Settings:
     """What all rows on a problem say in the faithful mode."""
     own = LBFGS_AT_FULL_SIZE[problem] if size == "full" else {}
-    return SIZES[size].settings(trials) | own | {"problem": problem}
+    return SIZES[size].settings(trials) | own | {"problem": stored_name(problem)}
 
 
 def run(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
-    """Run one row; what was killed goes on from its checkpoint."""
-    if configuration["mode"] == "default":
-        make = PROBLEMS[configuration["problem"]]
-        options = {key: configuration[key] for key in ("degree", "width") if key in configuration}
-        return result_of(solve(make(), out=scratch, resume=True, **options))
-    problem = problem_of(configuration)
-    return result_of(faithful_solution(problem, configuration, scratch))
+    """Run one row."""
+    return result_of(methods.solve_row(problem_of(configuration), configuration, scratch))
 
 
 def alike(row: Row) -> str | None:
     """What rows that are trained as one program have in common."""
-    if row.configuration["mode"] != "faithful":
-        return None
-    return canonical({key: row.configuration[key] for key in set(row.configuration) - OWN})
+    return methods.common(row, OWN) if row.configuration["mode"] == "faithful" else None
 
 
 def room(configuration: Mapping[str, Any]) -> int:
-    """For how many rows such as this one the memory has room."""
-    return num_cases_that_fit(problem_of(configuration), **faithful_options(configuration))
+    """The number of rows like this one that memory has room for."""
+    return methods.num_equations_that_fit(problem_of(configuration), configuration)
 
 
 def run_together(
     configurations: Sequence[Mapping[str, Any]], scratch: pathlib.Path
 ) -> list[Result]:
-    """Run rows that are alike; what was killed goes on from its checkpoint."""
-    solutions = solve_together(
-        problem_of(configurations[0]),
-        [faithful_options(each) for each in configurations],
-        out=scratch,
-        resume=True,
-    )
-    return [result_of(solution) for solution in solutions]
+    """Run rows that are alike as one program."""
+    problem = problem_of(configurations[0])
+    return [result_of(each) for each in methods.solve_rows(problem, configurations, scratch)]
 
 
 def problem_of(configuration: Mapping[str, Any]) -> Problem:
-    """The problem of a row of the faithful mode."""
-    problem = PROBLEMS[configuration["problem"]](**_problem_options(configuration))
-    if "until" in configuration:
-        return shortened(problem, configuration["until"])
-    return problem
-
-
-def _problem_options(configuration: Mapping[str, Any]) -> dict[str, bool]:
-    faithful = {"faithful": True} if configuration["problem"] in SPACE else {}
-    return faithful | ({"printed": True} if configuration.get("printed") else {})
+    """The problem of a row."""
+    name = configuration["problem"]
+    if configuration["mode"] == "default":
+        return methods.make_problem(name)
+    options = {"faithful": True} if shown_name(name) in methods.SPACE else {}
+    options |= {"printed": True} if configuration.get("printed") else {}
+    problem = methods.make_problem(name, **options)
+    until = configuration.get("until")
+    return problem if until is None else shortened(problem, until)
 
 
 def shortened(problem: Problem, until: float) -> Problem:
@@ -221,108 +185,17 @@ def shortened(problem: Problem, until: float) -> Problem:
     ends = dict(zip(domain.names, zip(domain.lower, domain.upper, strict=True), strict=True))
     assert domain.time is not None
     ends[domain.time] = (ends[domain.time][0], until)
-    return dataclasses.replace(
-        problem, domain=Box(periodic=domain.periodic, time=domain.time, **ends)
-    )
-
-
-def faithful_solution(
-    problem: Problem, configuration: Mapping[str, Any], scratch: pathlib.Path
-) -> Solution:
-    """Solve by the paper's recipe, as the row says."""
-    return solve(problem, **faithful_options(configuration), out=scratch, resume=True)
-
-
-def faithful_options(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of `solve` that make the paper's recipe, as the row says."""
-    name, model = configuration["problem"], configuration["model"]
-    base = configuration.get("base", "plain")
-    options: dict[str, Any] = {
-        "points": configuration["num_points"],
-        "sampling": configuration["sampling"],
-        "precision": configuration["precision"],
-        "seed": configuration["seed"],
-        "trials": configuration["trials"],
-        "recipe": recipe(
-            configuration["adam_steps"],
-            configuration["lbfgs_iterations"],
-            signed=configuration.get("signed", False),
-            prune=configuration.get("prune", True),
-            memory=configuration.get("lbfgs_memory", LBFGS.memory),
-            tolerance=configuration.get("lbfgs_tolerance", LBFGS.tolerance),
-        ),
-        "condition_weight": configuration.get("condition_weight"),
-        "reduction": configuration.get("reduction"),
-        "axes": SPACE.get(name),
-        "embedding": RandomFourier(NUM_FREQUENCIES) if base == "rff" else None,
-        "network": "modified" if base == "modmlp" else "mlp",
-        "weighting": base if base in ("gradnorm", "causal") else None,
-    }
-    if model == "PINN":
-        size = {"width": configuration["width"], "depth": configuration["depth"]}
-        return baselines.pinn_options(**options, **size)
-    degree = degree_of(name, configuration["c"], configuration["num_points"])
-    options |= {"degree": degree, "preconditioner": True}
-    if "index_set" in configuration:
-        kind = {"index_set": configuration["index_set"]}
-        basis = make_basis(PROBLEMS[name]().domain, degree, axes=SPACE.get(name), **kind)
-        options |= {"degree": None, "axes": None, "basis": basis}
-    if model == "PL":
-        return options | {"width": 0, "constraint": "none"}
-    size = {"width": configuration["width"], "depth": configuration["depth"]}
-    weight = configuration.get("constraint_weight", CONSTRAINT_WEIGHT)
-    return options | size | {"constraint": "E", "constraint_weight": weight}
-
-
-def recipe(
-    adam_steps: int,
-    lbfgs_iterations: int,
-    *,
-    signed: bool = False,
-    prune: bool = True,
-    memory: int = LBFGS.memory,
-    tolerance: float = LBFGS.tolerance,
-) -> Recipe:
-    """The paper's recipe for equations with these numbers of steps."""
-    decay = max(1, adam_steps // 50)
-    stages = PAPER if lbfgs_iterations else PAPER[:2]
-    if not prune:
-        stages = tuple(stage for stage in stages if not isinstance(stage, Prune))
-    return tuple(
-        dataclasses.replace(
-            stage,
-            steps=adam_steps,
-            rate=Stepwise(1e-3, 0.9, decay),
-            record_every=_divisor(adam_steps),
-        )
-        if isinstance(stage, Adam)
-        else dataclasses.replace(
-            stage,
-            iterations=lbfgs_iterations,
-            memory=memory,
-            tolerance=tolerance,
-            record_every=max(1, lbfgs_iterations // 20),
-        )
-        if isinstance(stage, LBFGS)
-        else dataclasses.replace(stage, signed=signed)
-        if isinstance(stage, Prune)
-        else stage
-        for stage in stages
-    )
-
-
-def _divisor(adam_steps: int) -> int:
-    """How often to record: a divisor of the 1,000 steps after which GradNorm looks."""
-    return next(each for each in (500, 250, 100, 50, 10, 1) if each <= max(1, adam_steps // 4))
+    box = Box(periodic=domain.periodic, time=domain.time, **ends)
+    return dataclasses.replace(problem, domain=box)
 
 
 def result_of(solution: Solution) -> Result:
-    """What is kept of a solution."""
+    """What a run keeps of a solution."""
     return Result(figures_of(solution), fields_of(solution))
 
 
 def figures_of(solution: Solution) -> dict[str, Any]:
-    """What a record tells of a solution."""
+    """What a record has of a solution."""
     trials = solution.report.trials
     return {
         "errors": {

@@ -4,6 +4,7 @@ import dataclasses
 import difflib
 import functools
 from collections.abc import Callable
+from typing import Any
 
 from pann.runs import Row, Together
 from reproduction import (
@@ -17,6 +18,7 @@ from reproduction import (
     spectra,
     step_cost,
 )
+from reproduction.published import shown_name, stored_name
 
 SIZES = ("smoke", "quick", "full")
 MODES = ("faithful", "default")
@@ -27,7 +29,7 @@ class Experiment:
     """What it shows, its rows by size, mode and number of trials, and the function that runs one.
 
     `work` is given by name, "module:function", so that other processes can import it; `together`
-    says which rows run as one program; `published` names the paper's figures in
+    says which rows run as one program; `published` names the paper's data in
     `reproduction.published`.
     """
 
@@ -38,63 +40,49 @@ class Experiment:
     published: str | None = None
     together: Together | None = None
 
-
-EQUATIONS_TOGETHER = Together(
-    equations.alike, "reproduction.equations:run_together", "reproduction.equations:room"
-)
-
-
-REGRESSIONS_TOGETHER = Together(
-    regressions.alike, "reproduction.regressions:run_together", "reproduction.regressions:room"
-)
-HOUSING_TOGETHER = Together(
-    housing.alike, "reproduction.housing:run_together", "reproduction.housing:room"
-)
+    @property
+    def stored_name(self) -> str:
+        """The name in records of runs."""
+        return stored_name(self.name)
 
 
-def _equation(name: str, shows: str, published: str | None = None) -> Experiment:
+def _together(module: Any) -> Together:
+    return Together(module.alike, f"{module.__name__}:run_together", f"{module.__name__}:room")
+
+
+EQUATIONS_TOGETHER = _together(equations)
+REGRESSIONS_TOGETHER = _together(regressions)
+HOUSING_TOGETHER = _together(housing)
+
+
+def _equation(name: str, shows: str, data: str | None = None) -> Experiment:
     rows = functools.partial(equations.rows, name)
-    return Experiment(
-        name, shows, rows, "reproduction.equations:run", published or name, EQUATIONS_TOGETHER
-    )
+    work = "reproduction.equations:run"
+    return Experiment(name, shows, rows, work, data or name, EQUATIONS_TOGETHER)
 
 
-def _regression(name: str, shows: str, published: str | None = None) -> Experiment:
+def _regression(name: str, shows: str, data: str | None = None) -> Experiment:
     rows = functools.partial(regressions.rows, name)
-    return Experiment(
-        name, shows, rows, "reproduction.regressions:run", published, REGRESSIONS_TOGETHER
-    )
+    work = "reproduction.regressions:run"
+    return Experiment(name, shows, rows, work, data, REGRESSIONS_TOGETHER)
+
+
+def _other(name: str, shows: str, module: Any, data: str | None = None) -> Experiment:
+    return Experiment(name, shows, module.rows, f"{module.__name__}:run", data)
 
 
 EXPERIMENTS = (
-    Experiment(
-        "basis_sizes",
-        "terms by index set and dimension",
-        index_sets.rows,
-        "reproduction.index_sets:run",
-        "basis_sizes",
+    _other("basis_sizes", "terms by index set and dimension", index_sets, "basis_sizes"),
+    _other(
+        "tables", "an Adam step with tables against one that evaluates the polynomials", step_cost
     ),
-    Experiment(
-        "tables",
-        "an Adam step with tables against one that evaluates the polynomials",
-        step_cost.rows,
-        "reproduction.step_cost:run",
-    ),
-    Experiment(
-        "landscape",
-        "Poisson: the loss around a PANN and a PINN",
-        landscape.rows,
-        "reproduction.landscape:run",
-    ),
+    _other("landscape", "Poisson: the loss around a PANN and a PINN", landscape),
     _regression("reproduction", "P10 P10: error and time by number of points"),
-    _regression("constraints", "P10 P10: error and pruned shares by constraint", "pruning"),
+    _regression("constraints", "P10 P10: error and pruned percentages by constraint", "pruning"),
     _regression("non_smooth", "the non-smooth function: error and time by number of points"),
     _regression("alpha", "the non-smooth family: error by exponent", "alpha"),
-    Experiment(
-        "frequency",
-        "an oscillating function: the halves in Fourier and Legendre space",
-        spectra.rows,
-        "reproduction.spectra:run",
+    _other(
+        "frequency", "an oscillating function: the halves in Fourier and Legendre space", spectra
     ),
     _regression("high_dimensional", "a product of sines: error and time by dimension"),
     Experiment(
@@ -108,12 +96,12 @@ EXPERIMENTS = (
     *(
         Experiment(
             f"conventional_{data}",
-            f"{told}: conventional regressors",
+            f"{shows}: conventional regressors",
             functools.partial(conventional.rows, data),
             "reproduction.conventional:run",
             f"conventional_{data}",
         )
-        for data, told in conventional.DATA.items()
+        for data, shows in conventional.DATA.items()
     ),
     _regression("sequential", "one half after the other against both at once"),
     _regression("norms", "the constraint by its spectral and its Frobenius norm"),
@@ -121,7 +109,7 @@ EXPERIMENTS = (
     _equation("allen_cahn", "Allen-Cahn: errors and seconds"),
     _equation("kdv", "Korteweg-de Vries: errors and seconds"),
     _equation("ks", "Kuramoto-Sivashinsky: errors and seconds"),
-    _equation("grey_scott", "Grey-Scott: errors of u and v, seconds"),
+    _equation("gray_scott", "Gray-Scott: errors of u and v, seconds"),
     _equation("equal_cost", "Poisson: losses and error over time at equal cost", "poisson"),
     _equation("darcy", "Darcy flow in five strips, at two strengths of the constraint"),
     Experiment(
@@ -135,8 +123,9 @@ EXPERIMENTS = (
 
 
 def experiment_named(name: str) -> Experiment:
-    """An experiment by its name; dashes are as good as underscores, and `table-` may lead."""
+    """An experiment by its name; dashes may stand for underscores, and `table-` may lead."""
     key = name.lower().replace("-", "_").removeprefix("table_").removeprefix("figure_")
+    key = shown_name(key)
     known = {each.name: each for each in EXPERIMENTS}
     if key not in known:
         close = difflib.get_close_matches(key, known, 1)

@@ -1,32 +1,25 @@
 """California housing by constraint, with and without the preconditioner K (paper, section 4.5).
 
-Three layers of 100 beside a polynomial of degree 2, which the paper does not state, in the bounding
+Three layers of 100 and a polynomial of degree 2, which the paper does not state, in the bounding
 box of each training fold; test rows outside it go to its faces. `default` is `PANNRegressor()`.
 """
 
 import dataclasses
 import pathlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from pann import baselines
-from pann.basis import make_basis
-from pann.domain import Box
-from pann.io.checkpoint import kept_in
-from pann.regression.batch import fit_together, num_fits_that_fit
-from pann.regression.fit import relative_l2
+from pann import Box, PANNRegressor, relative_l2
 from pann.runs import Result, Row
-from pann.runs.row import canonical
-from pann.training import LBFGS, Adam, Cosine, Prune, Recipe
-from reproduction import published
+from reproduction import methods, published
 from reproduction.conventional import NUM_FOLDS, housing_folds
 
-WIDTH, DEPTH, DEGREE, CONSTRAINT_WEIGHT = 100, 3, 2, 1e-3
+WIDTH, DEPTH, DEGREE = 100, 3, 2
 CELL = ("method", "constraint", "activation", "degree", "preconditioner")
-# What rows that are trained as one program may differ in: neither shapes nor stages depend on it.
+# Rows that differ in these alone are trained as one program: shapes and stages are the same.
 OWN = {"seed", "constraint"}
 REVISION = 1
 
@@ -69,59 +62,51 @@ def rows(size: str, mode: str, trials: int | None = None) -> list[Row]:
 
 
 def run(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
-    """Fit every fold; all trials of all folds count. Faithful ones go on from a checkpoint."""
+    """Fit every fold; the errors are those of all trials of all folds."""
     if configuration["mode"] == "faithful":
         return run_together([configuration], scratch)[0]
     errors, seconds = [], []
     for train, values, test, truth in _folds(configuration):
         start = time.perf_counter()
-        prediction = _by_default(configuration, train, values)
+        model = PANNRegressor(random_state=configuration["seed"]).fit(train, values)
         seconds.append(time.perf_counter() - start)
-        errors.append(relative_l2(prediction(test), truth))
+        errors.append(relative_l2(np.asarray(model.predict(test)), truth))
     return _result(errors, seconds)
 
 
 def alike(row: Row) -> str | None:
     """What rows that are trained as one program have in common."""
-    if row.configuration["mode"] != "faithful":
-        return None
-    return canonical({key: row.configuration[key] for key in set(row.configuration) - OWN})
+    return methods.common(row, OWN) if row.configuration["mode"] == "faithful" else None
 
 
 def room(configuration: Mapping[str, Any]) -> int:
-    """How many rows such as this one to train as one program."""
+    """The number of rows like this one to train as one program."""
     train, *_ = _folds(configuration)[0]
-    case = _case(configuration, _box(train), train, np.zeros(len(train)))
-    degree = case["degree"]
-    return num_fits_that_fit(
-        num_points=len(train),
-        num_terms=0 if degree is None else make_basis(case["domain"], degree).num_terms,
-        num_units=DEPTH * WIDTH,
-        trials=configuration["trials"],
-        precision=configuration["precision"],
-        num_seen=configuration.get("batch_size", len(train)) * configuration["adam_steps"],
-        by_constraint="constraint" in configuration,
-    )
+    settings = _settings(configuration)
+    degree = None if settings["method"] == "DNN" else settings["degree"]
+    return methods.num_regressions_that_fit(settings, _box(train), len(train), degree)
 
 
 def run_together(
     configurations: Sequence[Mapping[str, Any]], scratch: pathlib.Path
 ) -> list[Result]:
-    """Run rows that are alike, fold by fold; what was killed goes on from its checkpoint."""
+    """Run rows that are alike as one program, fold by fold."""
     errors: list[list[float]] = [[] for _ in configurations]
     seconds = []
-    told = {"rows": " ".join(canonical(dict(each)) for each in configurations)}
-    with kept_in(scratch, told) as checkpoint:
-        for number, (train, values, test, truth) in enumerate(_folds(configurations[0])):
-            box = _box(train)
-            fits = fit_together(
-                [_case(each, box, train, values) for each in configurations],
-                checkpoint=checkpoint.within(f"fold {number}"),
-            )
-            seconds.append(fits[0].seconds)
-            inside = np.clip(test, box.lower, box.upper)
-            for own, fitted in zip(errors, fits, strict=True):
-                own += [relative_l2(model(inside), truth) for model in fitted.models]
+    folds = _folds(configurations[0])
+    cases = (
+        [
+            methods.regression_options(_settings(each), _box(train), train, values)
+            for each in configurations
+        ]
+        for train, values, *_ in folds
+    )
+    of_folds = methods.fit_rows(configurations, cases, scratch)
+    for (train, _, test, truth), fits in zip(folds, of_folds, strict=True):
+        seconds.append(fits[0].seconds)
+        inside = np.clip(test, train.min(axis=0), train.max(axis=0))
+        for own, fitted in zip(errors, fits, strict=True):
+            own += [relative_l2(model(inside), truth) for model in fitted.models]
     return [_result(own, seconds) for own in errors]
 
 
@@ -137,52 +122,6 @@ def _box(train: np.ndarray) -> Box:
     return Box.from_bounds(train.min(axis=0).tolist(), train.max(axis=0).tolist())
 
 
-def _by_default(
-    configuration: Mapping[str, Any], train: np.ndarray, values: np.ndarray
-) -> Callable[[np.ndarray], np.ndarray]:
-    from pann.regression.estimator import PANNRegressor
-
-    model = PANNRegressor(random_state=configuration["seed"]).fit(train, values)
-    return lambda test: np.asarray(model.predict(test))
-
-
-def _case(
-    configuration: Mapping[str, Any], box: Box, train: np.ndarray, values: np.ndarray
-) -> dict[str, Any]:
-    """What `fit` is given for a row on a fold."""
-    batch, method = configuration.get("batch_size"), configuration["method"]
-    options: dict[str, Any] = {
-        "points": train,
-        "values": values,
-        "domain": box,
-        "width": WIDTH,
-        "depth": DEPTH,
-        "recipe": recipe(configuration),
-        "preconditioner": configuration["preconditioner"],
-        "trials": configuration["trials"],
-        "seed": configuration["seed"],
-        "precision": configuration["precision"],
-        "held_out": 0.0,
-    }
-    if method == "PL":
-        return baselines.polynomial_options(**options, degree=configuration["degree"])
-    options["activation"] = configuration["activation"]
-    if method == "DNN":
-        return baselines.dnn_options(**options)
-    # |C| grows like the root of the number of rows: a batch counts as much as all of them.
-    share = 1.0 if batch is None else len(train) / batch
-    return options | {
-        "constraint": configuration["constraint"],
-        "constraint_weight": CONSTRAINT_WEIGHT * share**0.5,
-        "degree": DEGREE,
-    }
-
-
-def recipe(configuration: Mapping[str, Any]) -> Recipe:
-    """The paper's recipe for regression, in minibatches where the row says so."""
-    steps, batch = configuration["adam_steps"], configuration.get("batch_size")
-    prune = () if configuration["method"] == "DNN" else (Prune(1e-4),)
-    stages: Recipe = (Adam(steps, Cosine(1e-3), batch_size=batch), *prune)
-    if not configuration["lbfgs_iterations"]:
-        return stages
-    return (*stages, LBFGS(configuration["lbfgs_iterations"]), *prune)
+def _settings(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """With what is the same in all rows."""
+    return {"width": WIDTH, "depth": DEPTH, "degree": DEGREE, **configuration}

@@ -4,8 +4,8 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from pann import Box
 from pann.basis import make_basis
-from pann.domain import Box
 from pann.runs import Result, Row
 
 INDEX_SETS = ("tensor_product", "total_degree", "hyperbolic_cross")

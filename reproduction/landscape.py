@@ -1,4 +1,4 @@
-"""The loss around a trained PANN and a trained PINN, in the plane where it bends most.
+"""The loss around a trained PANN and a trained PINN, in the plane where it is most curved.
 
     L'(alpha, beta) = L(theta + alpha delta + beta nu)
 
@@ -19,17 +19,15 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
+from pann import Problem, Solution
 from pann.basis import orthonormal_scales
-from pann.model.pann import trainable
-from pann.pde import Problem
-from pann.pde.rows import equation_rows
-from pann.problems import PROBLEMS
+from pann.methods import Collocation, RunOptions, Training
+from pann.model import trainable
+from pann.pde import equation_rows
 from pann.runs import Result, Row
-from pann.solvers.plan import make_plan
-from pann.solvers.solution import Solution
-from pann.training import Task
-from pann.training.loss import Loss
-from reproduction import equations
+from pann.solvers import make_plan
+from pann.training import Loss, Task
+from reproduction import equations, methods
 
 MODELS: tuple[dict[str, Any], ...] = ({"model": "PANN", "c": 0.003}, {"model": "PINN"})
 SHAPE, NUM_POINTS = (50, 3), 4096
@@ -42,7 +40,7 @@ Function = Callable[[Flat], Float[Array, ""]]
 
 
 def rows(size: str, mode: str, trials: int | None = None) -> list[Row]:
-    """A row for each of the two; by default b is solved for, and there is no plane to look at."""
+    """A row for each model; by default b is solved for, and there is no plane to look at."""
     if mode != "faithful":
         return []
     chosen = equations.SIZES[size]
@@ -63,8 +61,8 @@ def rows(size: str, mode: str, trials: int | None = None) -> list[Row]:
 
 def run(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
     """Train as the paper does, then look around in float64."""
-    problem = PROBLEMS[configuration["problem"]]()
-    solution = equations.faithful_solution(problem, configuration, scratch)
+    problem = methods.make_problem(configuration["problem"])
+    solution = methods.solve_row(problem, configuration, scratch)
     extent = configuration["extent"]
     steps = np.linspace(-extent, extent, configuration["resolution"])
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
@@ -90,20 +88,15 @@ def training_loss(
     """The loss that the solution was trained by, of all that is trained and not pruned."""
     is_pann = configuration["model"] == "PANN"
     model = solution.model
-    setup = make_plan(
-        problem,
-        basis=model.basis,
-        points=configuration["num_points"],
-        sampling=configuration["sampling"],
-        seed=configuration["seed"],
-        by_gradient=True,
-    ).setup
+    where = Collocation(points=configuration["num_points"], sampling=configuration["sampling"])
+    method = Training(basis=model.basis, collocation=where)
+    setup = make_plan(problem, method, RunOptions(seed=configuration["seed"])).setup
     data = equation_rows(setup.placed(model.basis), problem, model.basis, "float64")
     wide = jax.tree.map(
         lambda leaf: leaf.astype("float64") if eqx.is_inexact_array(leaf) else leaf,
         model.parameters,
     )
-    term = Loss("E", equations.CONSTRAINT_WEIGHT) if is_pann else Loss("none")
+    term = Loss("E", methods.CONSTRAINT_WEIGHT) if is_pann else Loss("none")
     if is_pann:
         scales = jnp.asarray(orthonormal_scales(model.basis))
         task = Task(data, term, jax.random.key(0), term_scales=scales)
@@ -130,7 +123,7 @@ def leading_eigenvectors(
     operator = LinearOperator(
         (size, size), matvec=lambda v: np.asarray(product(jnp.asarray(v.ravel()))), dtype=np.float64
     )
-    # A start of our own: the one that is drawn would give other signs in every run.
+    # A fixed start: a random one would give other signs in every run.
     start = np.random.default_rng(0).standard_normal(size)
     values, vectors = eigsh(operator, count, which="LM", v0=start)
     order = np.argsort(-np.abs(values))
@@ -153,7 +146,7 @@ def on_plane(
 
 
 def num_local_minima(values: Float[np.ndarray, "n n"]) -> int:
-    """How many places inside the grid are below all their eight neighbors."""
+    """How many points inside the grid are below all their eight neighbors."""
     from scipy.ndimage import minimum_filter
 
     neighbors = np.array([[1, 1, 1], [1, 0, 1], [1, 1, 1]], bool)

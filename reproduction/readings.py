@@ -17,8 +17,9 @@ from typing import Any
 
 from pann.runs import Row
 from reproduction.equations import SIZES
+from reproduction.published import stored_name
 
-# The identities of rows have these words; `told` has the numbers of the size.
+# The identities of rows have these words; `shown_reading` has the numbers of the size.
 BASE, LONG = "as decided", "8,000 L-BFGS iterations"
 READINGS: dict[str, dict[str, Any]] = {
     BASE: {},
@@ -47,7 +48,7 @@ ONLY_FOR: dict[str, tuple[str, ...]] = {
     "tensor product": ("allen_cahn",),
     "tensor product, lambda = 0.0001": ("allen_cahn",),
     "T = 0.5": ("kdv", "ks"),
-    "v(0) as printed": ("grey_scott",),
+    "v(0) as printed": ("gray_scott",),
 }
 # By problem: sampling, number of points, width and c of the cells with a network.
 CELLS = {
@@ -55,7 +56,7 @@ CELLS = {
     "allen_cahn": ("poisson_disk", 1024, 50, 0.003),
     "kdv": ("equispaced", 16_384, 100, 0.0002),
     "ks": ("equispaced", 16_384, 100, 0.0002),
-    "grey_scott": ("poisson_disk", 8_192, 100, 0.001),
+    "gray_scott": ("poisson_disk", 8_192, 100, 0.001),
 }
 # The polynomial alone, which takes little time, with this number of points, both samplings.
 POLYNOMIALS = {"poisson": 4096, "allen_cahn": 1024}
@@ -74,7 +75,10 @@ def rows(size: str, mode: str, trials: int | None = None) -> list[Row]:
     made = [
         Row(
             "readings",
-            cell | common | {"reading": reading} | _shortened(change, chosen.lbfgs_iterations),
+            cell
+            | common
+            | {"reading": reading, "problem": stored_name(cell["problem"])}
+            | _shortened(change, chosen.lbfgs_iterations),
         )
         for cell, (reading, change) in itertools.product(_cells(chosen.shape), READINGS.items())
         if _is_of_concern(reading, cell) and (size == "full" or _is_short(reading, cell))
@@ -82,8 +86,8 @@ def rows(size: str, mode: str, trials: int | None = None) -> list[Row]:
     return made[-3:] if size == "smoke" else made
 
 
-def told(configuration: Mapping[str, Any]) -> str:
-    """What a row's reading is called: iterations of L-BFGS by those that it makes."""
+def shown_reading(configuration: Mapping[str, Any]) -> str:
+    """The name of a row's reading, with the number of L-BFGS iterations that it makes."""
     reading, made = configuration["reading"], f"{configuration['lbfgs_iterations']:,}"
     return f"{made} L-BFGS iterations" if reading == BASE else reading.replace("8,000", made)
 

@@ -1,7 +1,6 @@
 """The paper's regression experiments on functions: rows that determine a fit, and how one is run.
 
-A row names its function, points and method. `faithful` is Adam with cosine annealing, pruning and
-L-BFGS in float32; `default` is the default recipe in float64.
+A row names its function, points and method.
 """
 
 import dataclasses
@@ -12,25 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from pann import baselines, points
+from pann import Box, Fit, baselines, points, relative_l2
 from pann.basis import make_basis
-from pann.domain import Box
-from pann.io.checkpoint import kept_in
 from pann.problems import functions
-from pann.regression.batch import fit_together, num_fits_that_fit
-from pann.regression.fit import Fit, fit, relative_l2
-from pann.runs import Result, Row
-from pann.runs.kept import halves_of, history_of
-from pann.runs.row import canonical
-from pann.training import LBFGS, Adam, Cosine, Prune, Recipe
-from pann.training.constraints import CONSTRAINTS
+from pann.runs import Result, Row, halves_of, history_of
+from reproduction import methods
 from reproduction.degrees import degree_of
 
 ACTIVATIONS = ("tanh", "relu", "repu")
+# Points by dimension.
+HIGH_DIMENSIONAL = {2: 1536, 3: 3072, 4: 6144, 5: 12_288, 6: 24_576}
 NUM_TEST = 100_000
 REVISION = 1
-# Methods that are one fit by the paper's stages, and what rows of theirs that are trained as one
-# program may differ in: neither shapes nor stages depend on it.
+# Methods that are one fit by the paper's stages. Rows that differ in the settings below alone are
+# trained as one program: neither shapes nor stages depend on them.
 BY_GRADIENT = ("PANN", "DNN", "PL")
 OWN = {"seed", "target", "alpha", "c", "constraint"}
 Configuration = dict[str, Any]
@@ -63,8 +57,8 @@ def reproduction(size: Size, mode: str) -> Iterator[Configuration]:
 
 
 def constraints(size: Size, mode: str) -> Iterator[Configuration]:
-    """P10 P10 by constraint, with the shares pruned (paper, section 4.1)."""
-    names = (*CONSTRAINTS, "l1", "none") if mode == "faithful" else ("exact", "none")
+    """P10 P10 by constraint, with the percentages pruned (paper, section 4.1)."""
+    names = (*"ABCDEFGH", "l1", "none") if mode == "faithful" else ("exact", "none")
     (num_points,) = _sizes(size, (4096,))
     for activation, constraint in itertools.product(size.activations, names):
         for signed in (False, True) if mode == "faithful" else (False,):
@@ -91,8 +85,7 @@ def alpha(size: Size, mode: str) -> Iterator[Configuration]:
 
 def high_dimensional(size: Size, mode: str) -> Iterator[Configuration]:
     """A product of sines in two to six dimensions, degree 8 (paper, section 4.4)."""
-    numbers = {2: 1536, 3: 3072, 4: 6144, 5: 12_288, 6: 24_576}
-    for dimension, published in numbers.items():
+    for dimension, published in HIGH_DIMENSIONAL.items():
         if size.num_points is not None and dimension > 3:
             continue
         num_points = min(published, size.num_points or published)
@@ -170,10 +163,16 @@ def rows(name: str, size: str, mode: str, trials: int | None = None) -> list[Row
 
 
 def run(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
-    """Run one row; what was killed in training by gradients goes on from its checkpoint."""
+    """Run one row."""
     if is_by_gradient(configuration):
         return run_together([configuration], scratch)[0]
-    return _result(configuration, _other_fit(configuration))
+    domain, target = _domain(configuration), target_of(configuration)
+    if configuration["method"] == "L2":
+        basis = make_basis(domain, configuration["degree"])
+        projected = baselines.l2_projection(basis, target, configuration["num_points"])
+        return _result(configuration, projected)
+    places = sample(domain, configuration["num_points"])
+    return _result(configuration, methods.fit_row(configuration, domain, places, target(places)))
 
 
 def is_by_gradient(configuration: Mapping[str, Any]) -> bool:
@@ -183,50 +182,49 @@ def is_by_gradient(configuration: Mapping[str, Any]) -> bool:
 
 def alike(row: Row) -> str | None:
     """What rows that are trained as one program have in common."""
-    if not is_by_gradient(row.configuration):
-        return None
-    return canonical({key: row.configuration[key] for key in set(row.configuration) - OWN})
+    return methods.common(row, OWN) if is_by_gradient(row.configuration) else None
 
 
 def room(configuration: Mapping[str, Any]) -> int:
-    """How many rows such as this one to train as one program."""
-    domain = _domain(configuration)
-    return num_fits_that_fit(
-        num_points=configuration["num_points"],
-        num_terms=_num_terms(configuration, domain),
-        num_units=configuration["depth"] * configuration["width"],
-        trials=configuration["trials"],
-        precision=configuration["precision"],
-        num_seen=configuration["num_points"] * configuration["adam_steps"],
-        by_constraint="constraint" in configuration,
-    )
+    """The number of rows like this one to train as one program."""
+    domain, degree = _domain(configuration), configuration.get("degree")
+    num_points = configuration["num_points"]
+    return methods.num_regressions_that_fit(configuration, domain, num_points, degree)
 
 
 def run_together(
     configurations: Sequence[Mapping[str, Any]], scratch: pathlib.Path
 ) -> list[Result]:
-    """Run rows that are alike; what was killed goes on from its checkpoint."""
-    told = {"rows": " ".join(canonical(dict(each)) for each in configurations)}
-    with kept_in(scratch, told) as checkpoint:
-        fits = fit_together([case_of(each) for each in configurations], checkpoint=checkpoint)
+    """Run rows that are alike as one program."""
+    cases = [options_of(each) for each in configurations]
+    (fits,) = methods.fit_rows(configurations, [cases], scratch)
     return [_result(each, fitted) for each, fitted in zip(configurations, fits, strict=True)]
 
 
+def options_of(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """What `fit` is given for a row."""
+    domain = _domain(configuration)
+    places = sample(domain, configuration["num_points"])
+    values = target_of(configuration)(places)
+    return methods.regression_options(configuration, domain, places, values)
+
+
 def _result(configuration: Mapping[str, Any], fitted: Any) -> Result:
-    """Errors at random points, and of a fit what it kept, its course and its halves."""
+    """Errors at random points, and of a fit what it kept, its history and its halves."""
     domain = _domain(configuration)
     test = points.uniform(domain, NUM_TEST, seed=1).coordinates
-    truth = _target(configuration)(test)
+    truth = target_of(configuration)(test)
     if not isinstance(fitted, Fit):
         return Result({"errors": [relative_l2(fitted(test), truth)]})
-    kept = [(model.num_units, model.num_terms) for model in fitted.models]
-    total = _num_terms(configuration, domain)
+    units = [model.num_units for model in fitted.models]
+    terms = [model.num_terms for model in fitted.models]
+    num_terms = max(methods.num_terms(domain, configuration.get("degree")), 1)
     figures: dict[str, Any] = {
         "errors": [relative_l2(model(test), truth) for model in fitted.models],
-        "units": [units for units, _ in kept],
-        "terms": [terms for _, terms in kept],
-        "pruned_network": 100 * (1 - np.mean([u for u, _ in kept]) / configuration["width"]),
-        "pruned_polynomial": 100 * (1 - np.mean([t for _, t in kept]) / max(total, 1)),
+        "units": units,
+        "terms": terms,
+        "pruned_network": 100 * (1 - np.mean(units) / configuration["width"]),
+        "pruned_polynomial": 100 * (1 - np.mean(terms) / num_terms),
         "fit_seconds": fitted.seconds,
         "history": history_of(fitted),
     }
@@ -237,82 +235,16 @@ def _domain(configuration: Mapping[str, Any]) -> Box:
     return Box.cube(configuration.get("dimension", 2))
 
 
-def _target(configuration: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
+def target_of(configuration: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
+    """The function of a row."""
     return {
         "reproduction": functions.legendre_product,
         "non_smooth": functions.non_smooth(configuration.get("alpha", 2.0)),
         "high_dimensional": functions.sine_product,
-        "frequency": functions.frequency_mix,
     }[configuration["target"]]
 
 
-def _points(domain: Box, configuration: Mapping[str, Any]) -> np.ndarray:
-    # Poisson disks end at three dimensions.
+def sample(domain: Box, num_points: int) -> np.ndarray:
+    """The training points: Poisson disks, which end at three dimensions."""
     sampler = points.poisson_disk if domain.dimension <= 3 else points.sobol
-    return sampler(domain, configuration["num_points"]).coordinates
-
-
-def _num_terms(configuration: Mapping[str, Any], domain: Box) -> int:
-    degree = configuration.get("degree")
-    return 0 if degree is None else make_basis(domain, degree).num_terms
-
-
-def case_of(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """What `fit` is given for a row that is trained by gradients."""
-    method = configuration["method"]
-    options = _options(configuration) | {"preconditioner": method != "DNN"}
-    if method == "DNN":
-        return baselines.dnn_options(**options)
-    if method == "PL":
-        return baselines.polynomial_options(**options)
-    return options | {
-        "norm": configuration.get("norm", "frobenius"),
-        "constraint": configuration.get("constraint", "E"),
-    }
-
-
-def _other_fit(configuration: Mapping[str, Any]) -> Any:
-    """What fits the other rows: a projection, one half after the other, or the default recipe."""
-    method, options = configuration["method"], _options(configuration) | {"progress": False}
-    if method == "L2":
-        basis = make_basis(options["domain"], configuration["degree"])
-        return baselines.l2_projection(basis, _target(configuration), configuration["num_points"])
-    if method in baselines.ORDERS:
-        return baselines.sequential(order=method, **options)
-    if method == "PANN" and "constraint" in configuration:
-        options["constraint"] = configuration["constraint"]
-    ways = {"PANN": fit, "DNN": baselines.dnn, "least squares": baselines.least_squares}
-    return ways[method](**options)
-
-
-def _options(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """Points, values, and the options of `fit` that all methods have."""
-    domain, method = _domain(configuration), configuration["method"]
-    places = _points(domain, configuration)
-    options: dict[str, Any] = {
-        "points": places,
-        "values": _target(configuration)(places),
-        "domain": domain,
-        "degree": configuration.get("degree"),
-        "width": configuration["width"],
-        "depth": configuration["depth"],
-        "activation": configuration.get("activation", "tanh"),
-        "trials": configuration["trials"],
-        "seed": configuration["seed"],
-    }
-    if configuration["mode"] != "faithful":
-        return options
-    return options | {
-        "recipe": recipe(configuration, prunes=method != "DNN"),
-        "precision": configuration["precision"],
-        "held_out": 0.0,
-    }
-
-
-def recipe(configuration: Mapping[str, Any], *, prunes: bool) -> Recipe:
-    """The paper's recipe for regression with these numbers of steps."""
-    steps, iterations = configuration["adam_steps"], configuration["lbfgs_iterations"]
-    adam = Adam(steps, Cosine(1e-3), record_every=max(1, min(100, steps)))
-    lbfgs = LBFGS(iterations, record_every=max(1, iterations // 20))
-    prune = (Prune(1e-4, signed=configuration.get("signed", False)),) if prunes else ()
-    return (adam, *prune, lbfgs, *prune)
+    return sampler(domain, num_points).coordinates

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from pann import points
+from pann import Box, points, relative_l2
 from pann.basis import make_basis, project
-from pann.domain import Box
 from pann.problems import functions
-from pann.regression.fit import fit, relative_l2
 from pann.runs import Result, Row
-from reproduction.regressions import SIZES, recipe
+from reproduction import methods
+from reproduction.regressions import NUM_TEST, SIZES
 
 NUM_POINTS, DEGREE = 4096, 21
 GRID, SPECTRUM_DEGREE = 128, 40
@@ -46,48 +45,40 @@ def rows(size: str, mode: str, trials: int | None = None) -> list[Row]:
 
 def run(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
     """Fit, and keep both halves on a grid, their spectra, and their energies by total degree."""
-    domain = Box.cube(2)
+    domain, target = Box.cube(2), functions.frequency_mix
     places = points.poisson_disk(domain, configuration["num_points"]).coordinates
-    options = {key: configuration[key] for key in ("degree", "activation", "width", "depth")}
-    options |= {key: configuration[key] for key in ("trials", "seed")}
-    options["progress"] = False
-    if configuration["mode"] == "faithful":
-        options |= {
-            "recipe": recipe(configuration, prunes=True),
-            "precision": configuration["precision"],
-            "constraint": "E",
-            "preconditioner": True,
-            "held_out": 0.0,
-        }
-    fitted = fit(places, functions.frequency_mix(places), domain=domain, **options)
-    test = points.uniform(domain, 100_000, seed=1).coordinates
+    fitted = methods.fit_row(configuration, domain, places, target(places))
+    test = points.uniform(domain, NUM_TEST, seed=1).coordinates
     axis = np.linspace(-1, 1, GRID, endpoint=False)
     grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
     halves = fitted.model.parts(grid)
-    arrays: dict[str, np.ndarray] = {"truth": functions.frequency_mix(grid).reshape(GRID, GRID)}
+    arrays: dict[str, np.ndarray] = {"truth": target(grid).reshape(GRID, GRID)}
     for name, half in (("network", halves.network), ("polynomial", halves.polynomial)):
-        values = half.reshape(GRID, GRID)
-        arrays[name] = values
-        arrays[f"{name}_spectrum"] = np.abs(np.fft.fftshift(np.fft.fft2(values))) / GRID**2
-    energies = legendre_energies(lambda x: np.stack(fitted.model.parts(x), axis=-1))
-    arrays["energies"] = energies
-    errors = [relative_l2(model(test), functions.frequency_mix(test)) for model in fitted.models]
-    shares = energy_shares(energies)
+        arrays[name] = half.reshape(GRID, GRID)
+        arrays[f"{name}_spectrum"] = spectrum(arrays[name])
+    arrays["energies"] = legendre_energies(lambda x: np.stack(fitted.model.parts(x), axis=-1))
+    errors = [relative_l2(model(test), target(test)) for model in fitted.models]
+    fractions = energy_fractions(arrays["energies"])
     return Result(
         {
             "errors": errors,
-            "network_energy_below_degree_4": shares[:4, 0].sum(),
-            "polynomial_energy_below_degree_4": shares[:4, 1].sum(),
+            "network_energy_below_degree_4": fractions[:4, 0].sum(),
+            "polynomial_energy_below_degree_4": fractions[:4, 1].sum(),
             "fit_seconds": fitted.seconds,
         },
         arrays,
     )
 
 
-def energy_shares(
+def spectrum(values: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
+    """The magnitudes of the Fourier coefficients, zero in the middle."""
+    return np.abs(np.fft.fftshift(np.fft.fft2(values))) / values.size
+
+
+def energy_fractions(
     energies: Float[np.ndarray, "degrees functions"],
 ) -> Float[np.ndarray, "degrees functions"]:
-    """The share of each degree in the energy of a function; none of one that was pruned to zero."""
+    """The fraction of each degree in the energy of a function; zero if the function is zero."""
     total = np.sum(energies, axis=0, keepdims=True)
     return energies / np.where(total > 0, total, 1.0)
 

@@ -1,8 +1,8 @@
 """What tables save: an Adam step with a table of the polynomials, and one that evaluates them.
 
 The paper evaluates its basis once, before training, which makes the polynomials "about half as
-expensive" (on its computational cost). Steps are timed inside one compiled program; both kinds in
-turns, and the median counts.
+expensive" (on its computational cost). Steps are timed inside one compiled program; both kinds
+alternate, and the median counts.
 """
 
 import pathlib
@@ -17,15 +17,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pann import points
+from pann import Box, points
 from pann.basis import Basis, make_basis
-from pann.domain import Box
-from pann.model.pann import Parameters, initial_parameters
-from pann.network import MLP, activation_named
+from pann.model import Parameters, initial_parameters
+from pann.network import activation_named, draw_network
 from pann.problems import functions
 from pann.runs import Result, Row
-from pann.training import Adam, Task
-from pann.training.loss import Loss, Rows
+from pann.training import Adam, Loss, Rows, Task
 
 PRECISIONS = ("float64", "float32")
 SIZES: dict[str, dict[str, int]] = {
@@ -67,8 +65,7 @@ def run(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
                 seconds[name].append(timed() / steps)
     medians = {name: statistics.median(each) for name, each in seconds.items()}
     ratio = medians["with_tables"] / medians["without_tables"]
-    told = {f"seconds_{name}": median for name, median in medians.items()}
-    return Result(told | {"ratio": ratio})
+    return Result({f"seconds_{name}": each for name, each in medians.items()} | {"ratio": ratio})
 
 
 def rows_of(
@@ -87,15 +84,15 @@ def rows_of(
 
 
 def start(widths: tuple[int, ...], num_terms: int, precision: str, seed: int = 0) -> Parameters:
-    """One trial of a tanh network of two inputs beside so many terms."""
+    """One trial of a tanh network of two inputs with that many polynomial terms."""
     network_key, key = jax.random.key(seed), jax.random.key(seed + 1)
-    network = MLP(2, widths, activation_named("tanh"), key=network_key, dtype=precision)
+    network = draw_network(2, widths, activation_named("tanh"), key=network_key, dtype=precision)
     parameters = initial_parameters(network, num_terms, 1, bias=False, key=key, dtype=precision)
     return jax.tree.map(lambda leaf: leaf[None], parameters)
 
 
 def timed_adam(rows: Rows, loss: Loss, trials: Parameters, steps: int) -> Callable[[], float]:
-    """The seconds of a run of Adam, its set-up (optimizer state, factors) apart."""
+    """The seconds of a run of Adam without its set-up (optimizer state, factors)."""
     task = Task(rows, loss, jax.random.key(0))
     stage = Adam(steps, record_every=steps)
     return lambda: stage.run(task, trials)[1].seconds
@@ -104,7 +101,7 @@ def timed_adam(rows: Rows, loss: Loss, trials: Parameters, steps: int) -> Callab
 def timed_evaluating(
     rows: Rows, trials: Parameters, basis: Basis, steps: int
 ) -> Callable[[], float]:
-    """The seconds of the same with the table built anew from the coordinates inside every step."""
+    """The seconds of the same with the table computed from the coordinates in every step."""
     import optax
 
     loss, optimizer = Loss(CONSTRAINT), optax.adam(1e-3)

@@ -14,7 +14,7 @@ def square(configuration, folder):
 
 
 def noted(configuration, folder):
-    """Add a line to a file, so that it can be told how often every row was run."""
+    """Add a line to a file, which shows how often every row was run."""
     with open(configuration["notes"], "a") as file:
         file.write(f"{configuration['x']}\n")
     try:

@@ -1,11 +1,13 @@
 """Write the files of this version that all later ones must read: python tests/stored_files.py.
 
 They go to tests/files/VERSION, with points and the values there in values.json. The values are not
-those of pann: they come from NumPy or from a closed form.
+those of pann: they come from NumPy or from a closed form. Files that are there stay: those of 0.1.0
+have format version 1, those of 0.2.0 format version 2. Another version may be named as argument.
 """
 
 import json
 import pathlib
+import sys
 from typing import Any
 
 import jax
@@ -14,6 +16,7 @@ from oracles import output, random_parameters
 
 import pann
 from pann.io import save
+from pann.io.checkpoint import FILE_NAME, Saved, open_checkpoint
 
 FOLDER = pathlib.Path(__file__).parent / "files"
 BOX = pann.Box(x=(0.0, 2.0), y=(-1.0, 3.0))
@@ -41,7 +44,7 @@ def solution(path: pathlib.Path) -> tuple[np.ndarray, float]:
         conditions=[pann.Dirichlet(BOX.boundary, exact, hard=True)],
         exact=exact,
     )
-    pann.solve(problem, degree=6, width=0).save(path)
+    pann.solve(problem, pann.Polynomial(degree=6)).save(path)
     return exact(*POINTS.T), 1e-9
 
 
@@ -53,15 +56,27 @@ def regressor(path: pathlib.Path) -> tuple[np.ndarray, float]:
     return function(POINTS), 1e-6
 
 
-def main() -> None:
-    folder = FOLDER / pann.__version__
-    folder.mkdir(parents=True, exist_ok=True)
+CONFIGURATION = {"problem": "none"}
+
+
+def checkpoint(path: pathlib.Path) -> tuple[np.ndarray, float]:
+    """A unit of work that was interrupted, with an array of sines and a note."""
+    assert path.name == FILE_NAME
+    opened, _ = open_checkpoint(path.parent, CONFIGURATION, resume=False, interval=0.0)
+    values = np.sin(np.arange(8.0))
+    opened.within("trial 0").keep(lambda: Saved({"values": values}, {"step": 7}))
+    return values, 0.0
+
+
+def main(version: str = pann.__version__) -> None:
+    folder = FOLDER / version
+    folder.mkdir(parents=True)
     stored: dict[str, Any] = {"points": POINTS.tolist()}
-    for write in (model, solution, regressor):
+    for write in (model, solution, regressor, checkpoint):
         values, tolerance = write(folder / f"{write.__name__}.pann")
         stored[write.__name__] = {"values": values.tolist(), "tolerance": tolerance}
     (folder / "values.json").write_text(json.dumps(stored, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -183,12 +183,12 @@ def test_available_memory_is_plausible_or_unknown():
 @pytest.mark.parametrize(
     ("points", "message"),
     [
-        (np.zeros((4, 3)), r"one column for each of x, y; got shape \(4, 3\)"),
+        (np.zeros((4, 3)), r"a column for each of the axes x, y; got \(4, 3\)"),
         (
             np.array([[0.0, 0.0], [np.nan, 0.0]]),
-            r"row 1 is \[nan, 0.0\]; drop such rows \(1 of 2\)",
+            "1 of 2 points have a NaN or infinite coordinate, the first is point 1; remove them",
         ),
-        (np.array([[np.inf, 0.0]]), "points must be finite"),
+        (np.array([[np.inf, 0.0]]), "NaN or infinite coordinate"),
     ],
 )
 def test_bad_points_are_refused_in_one_sentence(points, message):

@@ -23,7 +23,9 @@ from pann.io.checkpoint import (
     packed,
     unpacked,
 )
-from pann.runtime.limits import Progress
+from pann.methods import RunOptions
+from pann.runtime.limits import Progress, Report
+from pann.solvers.solve import solve_run
 from pann.training import LBFGS, Adam, Prune
 
 LINE = pann.Box(x=(-1, 1))
@@ -51,34 +53,36 @@ FRONT, HEAT, WAVE = (
     heat(),
     wave(),
 )  # one each, so that every solve uses the same compiled programs
+UNIFORM = pann.Collocation(points=64, sampling="uniform")
 CASES = {
-    "windows": (WAVE, {}),
-    "second order": (FRONT, {"degree": 6, "width": 6, "iterations": 12, "trials": 2}),
+    "windows": (WAVE, None, {}),
+    "second order": (
+        FRONT,
+        pann.Hybrid(degree=6, network=pann.MLP(width=6), iterations=12),
+        {"trials": 2},
+    ),
     "gradients": (
         HEAT,
-        {
-            "degree": 4,
-            "width": 6,
-            "depth": 2,
-            "points": 64,
-            "sampling": "uniform",
-            "recipe": (Adam(60, record_every=10), Prune(1e-3), LBFGS(6, record_every=2), Prune()),
-            "constraint": "E",
-            "preconditioner": True,
-            "weighting": "causal",
-            "trials": 2,
-        },
+        pann.Training(
+            stages=(Adam(60, record_every=10), Prune(1e-3), LBFGS(6, record_every=2), Prune()),
+            degree=4,
+            network=pann.MLP(width=6, depth=2),
+            constraint="E",
+            preconditioner=True,
+            weighting="causal",
+            collocation=UNIFORM,
+        ),
+        {"trials": 2},
     ),
     "balanced": (
         HEAT,
-        {
-            "degree": 3,
-            "width": 5,
-            "points": 64,
-            "sampling": "uniform",
-            "recipe": (Adam(40, record_every=5, balance=pann.training.GradNorm(every=10)),),
-            "precision": "float32",
-        },
+        pann.Training(
+            stages=(Adam(40, record_every=5, balance=pann.training.GradNorm(every=10)),),
+            degree=3,
+            network=pann.MLP(width=5),
+            collocation=UNIFORM,
+        ),
+        {"precision": "float32"},
     ),
 }
 
@@ -94,12 +98,19 @@ def check_same(first: pann.Solution, second: pann.Solution) -> None:
     assert first.report.residual == second.report.residual
 
 
+def interrupt(name: str, out: pathlib.Path | pann.Folder, report: Report) -> None:
+    """Solve a case as a program does that keeps Ctrl-C to itself, until the report raises it."""
+    problem, method, options = CASES[name]
+    with pytest.raises(KeyboardInterrupt):
+        solve_run(problem, method, RunOptions(**options), out=out, progress=report, ctrl_c=False)
+
+
 @pytest.fixture(scope="module", params=CASES)
 def case(request: pytest.FixtureRequest) -> tuple[str, pann.Solution, int]:
     """A case, its undisturbed solution, and how often it tells of progress."""
-    problem, options = CASES[request.param]
+    problem, method, options = CASES[request.param]
     steps: list[Progress] = []
-    solution = pann.solve(problem, **options, report=steps.append)
+    solution = pann.solve(problem, method, **options, progress=steps.append)
     return request.param, solution, len(steps)
 
 
@@ -107,7 +118,7 @@ def test_interrupted_anywhere_it_ends_the_same(
     case: tuple[str, pann.Solution, int], tmp_path: pathlib.Path
 ) -> None:
     name, undisturbed, count = case
-    problem, options = CASES[name]
+    problem, method, options = CASES[name]
     for moment in sorted({1, count // 2, count}):
         told: list[Progress] = []
 
@@ -117,10 +128,9 @@ def test_interrupted_anywhere_it_ends_the_same(
                 raise KeyboardInterrupt
 
         folder = tmp_path / str(moment)
-        with pytest.raises(KeyboardInterrupt):
-            pann.solve(problem, **options, out=folder, checkpoint_every=1e9, report=report)
+        interrupt(name, pann.Folder(folder, checkpoint_every=1e9), report)
         assert not (folder / "solution.pann").exists()
-        resumed = pann.solve(problem, **options, out=folder, resume=True)
+        resumed = pann.solve(problem, method, **options, out=folder, resume=True)
         check_same(resumed, undisturbed)
         log = (folder / "log.txt").read_text()
         assert "begun" in log
@@ -132,7 +142,7 @@ def test_what_was_done_is_not_done_again(
     case: tuple[str, pann.Solution, int], tmp_path: pathlib.Path
 ) -> None:
     name, undisturbed, count = case
-    problem, options = CASES[name]
+    problem, method, options = CASES[name]
     told: list[Progress] = []
 
     def report(progress: Progress) -> None:
@@ -140,47 +150,58 @@ def test_what_was_done_is_not_done_again(
         if len(told) == count - 1:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        pann.solve(problem, **options, out=tmp_path, checkpoint_every=0, report=report)
+    interrupt(name, pann.Folder(tmp_path, checkpoint_every=0), report)
     again: list[Progress] = []
-    pann.solve(problem, **options, out=tmp_path, resume=True, report=again.append)
+    resumed = {**options, "out": tmp_path, "resume": True}
+    pann.solve(problem, method, **resumed, progress=again.append)
     # A rung of the ladder tells its residual again without being solved again.
     steps = [progress for progress in again if not progress.what.startswith("degree")]
     assert 1 <= len(steps) <= 2
-    finished = pann.solve(problem, **options, out=tmp_path, resume=True, report=steps.append)
+    finished = pann.solve(problem, method, **resumed, progress=steps.append)
     assert len(steps) <= 2
     check_same(finished, undisturbed)
     assert finished.problem is not None
 
 
 def test_another_configuration_is_refused_and_the_difference_named(tmp_path: pathlib.Path) -> None:
-    options = {"degree": 4, "width": 0, "out": tmp_path}
-    pann.solve(HEAT, **options)
+    method = pann.Polynomial(degree=4)
+    pann.solve(HEAT, method, out=tmp_path)
     before = (tmp_path / FILE_NAME).read_bytes()
     steeper = pann.Problem.manufactured(
         STRIP, lambda u, x, t: u.t - u.xx / 8, lambda x, t: jnp.exp(-t) * jnp.sin(3 * x)
     )
-    for problem, changed, message in (
-        (HEAT, {"degree": 5}, "degree is 4 there and 5 here"),
-        (HEAT, {"seed": 3}, "seed is 0 there and 3 here"),
-        (HEAT, {"trials": 2}, "trials is 1 there and 2 here"),
-        (HEAT, {"points": 49}, r"points is .* there and 49 .* here"),
-        (HEAT, {"precision": "float32"}, "precision is float64 there and float32 here"),
-        (steeper, {}, "equation and conditions is"),
+    fewer = pann.Polynomial(degree=4, collocation=pann.Collocation(points=49))
+    for problem, other, changed, message in (
+        (HEAT, pann.Polynomial(degree=5), {}, "degree is 4 there and 5 here"),
+        (HEAT, method, {"seed": 3}, "seed is 0 there and 3 here"),
+        (HEAT, method, {"trials": 2}, "trials is 1 there and 2 here"),
+        (HEAT, fewer, {}, r"points is .* there and 49 .* here"),
+        (HEAT, method, {"precision": "float32"}, "precision is float64 there and float32 here"),
+        (steeper, method, {}, "equation and conditions is"),
     ):
         with pytest.raises(ValueError, match=message):
-            pann.solve(problem, **(options | changed), resume=True)
+            pann.solve(problem, other, **changed, out=tmp_path, resume=True)
     assert (tmp_path / FILE_NAME).read_bytes() == before
 
 
+@pytest.mark.parametrize("options", [{}, {"tolerance": 1e-3}], ids=["sizes", "tolerance"])
+def test_windows_that_were_chosen_are_not_taken_for_a_method_that_is_given(
+    options: dict[str, float], tmp_path: pathlib.Path
+) -> None:
+    first = pann.solve(WAVE, **options, out=tmp_path)
+    assert isinstance(first.method, pann.Windows)
+    with pytest.raises(ValueError, match="method is windows, or hybrid there and hybrid here"):
+        pann.solve(WAVE, pann.Hybrid(), **options, out=tmp_path, resume=True)
+    check_same(pann.solve(WAVE, **options, out=tmp_path, resume=True), first)
+
+
 def test_interrupted_work_is_not_overwritten_and_finished_work_is(tmp_path: pathlib.Path) -> None:
-    problem, options = CASES["balanced"]
+    problem, method, options = CASES["balanced"]
 
     def stop(progress: Progress) -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        pann.solve(problem, **options, out=tmp_path, report=stop)
+    interrupt("balanced", tmp_path, stop)
     # Interrupted before its first checkpoint there is nothing to lose, nor to refuse.
     seen: list[Progress] = []
 
@@ -189,23 +210,22 @@ def test_interrupted_work_is_not_overwritten_and_finished_work_is(tmp_path: path
         if len(seen) == 3:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        pann.solve(problem, **options, out=tmp_path, report=stop_later)
+    interrupt("balanced", tmp_path, stop_later)
     with pytest.raises(ValueError, match=r"holds work that was interrupted .* resume=True"):
-        pann.solve(problem, **options, out=tmp_path)
-    first = pann.solve(problem, **options, out=tmp_path, resume=True)
-    check_same(pann.solve(problem, **options, out=tmp_path), first)
+        pann.solve(problem, method, **options, out=tmp_path)
+    first = pann.solve(problem, method, **options, out=tmp_path, resume=True)
+    check_same(pann.solve(problem, method, **options, out=tmp_path), first)
 
 
 def test_resuming_needs_a_folder_and_a_sound_checkpoint(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ValueError, match="name it by out"):
-        pann.solve(HEAT, degree=3, width=0, resume=True)
-    (tmp_path / FILE_NAME).write_bytes(b"not a zip")
+        pann.solve(HEAT, pann.Polynomial(degree=3), resume=True)
+    (tmp_path / FILE_NAME).write_bytes(b"no checkpoint")
     with pytest.raises(FileError, match="cannot open"):
-        pann.solve(HEAT, degree=3, width=0, out=tmp_path, resume=True)
+        pann.solve(HEAT, pann.Polynomial(degree=3), out=tmp_path, resume=True)
     (tmp_path / ".pann-0123456789abcdef.tmp").write_bytes(b"half a file")
     (tmp_path / FILE_NAME).unlink()
-    pann.solve(HEAT, degree=3, width=0, out=tmp_path, resume=True)
+    pann.solve(HEAT, pann.Polynomial(degree=3), out=tmp_path, resume=True)
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == [FILE_NAME, "log.txt", "solution.pann"]
 
@@ -268,14 +288,13 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import test_checkpoints as cases
 import pann
-from pann.compilation_cache import use_compilation_cache
+from pann.runtime.compile import use_compilation_cache
 
 use_compilation_cache()
-problem, options = cases.CASES[sys.argv[2]]
+problem, method, options = cases.CASES[sys.argv[2]]
 report = lambda progress: print(progress.what, progress.step, flush=True)
-pann.solve(
-    problem, **options, out=sys.argv[3], resume=True, checkpoint_every=0, report=report
-)
+out = pann.Folder(sys.argv[3], checkpoint_every=0)
+pann.solve(problem, method, **options, out=out, resume=True, progress=report)
 """
 
 

@@ -11,18 +11,20 @@ from jax.flatten_util import ravel_pytree
 
 import pann
 from pann.basis import PiecewiseLegendre, make_basis
-from pann.basis.in_program import check_in_program, tabulate
+from pann.basis.basis import check_in_program, tabulate
 from pann.domain import Box
+from pann.methods import RunOptions
 from pann.model.architecture import Architecture
 from pann.model.pann import trainable
 from pann.network import activation_named
 from pann.pde.collocation import make_chunked_block
-from pann.pde.rows import Causal, chunked_equation, equation_rows
+from pann.pde.rows import Causal, equation_rows
 from pann.problems import allen_cahn, burgers, poisson
 from pann.regression.fit import fit
 from pann.runtime.chunks import Chunking, chunking, compressed, parse_bytes
-from pann.solvers.levenberg import State, _system, residual_norm, residual_sizes
-from pann.solvers.newton import _step_often, start
+from pann.solvers.gradient import make_case, prepare
+from pann.solvers.levenberg import State, linearized, residual_norm, residual_sizes
+from pann.solvers.newton import full_step, start
 from pann.solvers.plan import make_plan
 from pann.training import LBFGS, Adam, GaussNewton, LeastSquares, Prune
 from pann.training.chunked_rows import ChunkedData
@@ -161,13 +163,14 @@ def test_errors_densities_and_minibatches_are_those_without_chunks(rng):
 
 
 def equation(problem, size, causal=None, degree=5):
-    plan = make_plan(problem, degree=degree, points=150, sampling="sobol", by_gradient=True)
+    where = pann.Collocation(points=150, sampling="sobol")
+    plan = make_plan(problem, pann.Training(degree=degree, collocation=where))
     placed = plan.setup.placed(plan.ladder[0])
     arguments = placed, plan.setup.problem, plan.ladder[0], "float64"
     parts = Chunking(len(placed[0].points), size)
     return (
         equation_rows(*arguments, causal),
-        chunked_equation(*arguments, parts, causal),
+        equation_rows(*arguments, causal, chunking=parts),
         placed,
         plan,
     )
@@ -207,15 +210,15 @@ def test_gauss_newton_steps_are_those_without_chunks():
     blocks, chunked = plain.blocks, (inside, *plain.blocks[1:])
     unknowns = start(basis.num_terms, 1, {}, "float64")
     for found, expected in zip(
-        jax.tree.leaves(_step_often(chunked, unknowns, None).step),
-        jax.tree.leaves(_step_often(blocks, unknowns, None).step),
+        jax.tree.leaves(full_step(chunked, unknowns, None).step),
+        jax.tree.leaves(full_step(blocks, unknowns, None).step),
         strict=True,
     ):
         assert_same(found, expected, 1e-11)
     state = State(network(2, 0), unknowns)
     assert_same(residual_norm(chunked, state, SQUARE), residual_norm(blocks, state, SQUARE))
     assert_same(residual_sizes(inside, unknowns), residual_sizes(blocks[0], unknowns))
-    step = eqx.filter_jit(lambda each: _system(each, state, SQUARE).step(jnp.asarray(0.1)))
+    step = eqx.filter_jit(lambda each: linearized(each, state, SQUARE).step(jnp.asarray(0.1)))
     steps = step(chunked), step(blocks)
     for found, expected in zip(*steps, strict=True):
         assert_same(found, expected, 1e-10)
@@ -242,12 +245,10 @@ def temporary_bytes(rows, parameters):
 
 def test_a_gradient_takes_no_more_than_the_memory_given():
     memory = 20_000_000
-    plan = make_plan(
-        poisson(), degree=12, points=40_000, sampling="sobol", by_gradient=True, memory=memory
-    )
-    from pann.solvers.gradient import Case, prepare, training_options
-
-    case = Case(plan.setup, plan.ladder[0], plan.architectures[0], **training_options())
+    where = pann.Collocation(points=40_000, sampling="sobol")
+    method, run = pann.Training.paper(degree=12, collocation=where), RunOptions(memory=memory)
+    plan = make_plan(poisson(), method, run)
+    case = make_case(plan, method, run)
     prepared = prepare(case)
     parameters = jax.tree.map(lambda leaf: leaf[0], prepared.starts)
     held = sum(leaf.nbytes for leaf in jax.tree.leaves(prepared.task.rows))
@@ -257,30 +258,44 @@ def test_a_gradient_takes_no_more_than_the_memory_given():
 
 
 def test_solutions_are_those_without_chunks():
-    options = dict(degree=6, width=8, depth=2, points=900, sampling="sobol")
-    training = dict(recipe=(Adam(20), Prune(1e-4)), constraint="E", preconditioner=True)
-    plain = pann.solve(poisson(), **options, **training)
-    chunked = pann.solve(poisson(), memory="1MB", **options, **training)
+    where = pann.Collocation(points=900, sampling="sobol")
+    training = pann.Training(
+        stages=(Adam(20), Prune(1e-4)),
+        degree=6,
+        network=pann.MLP(width=8, depth=2),
+        constraint="E",
+        preconditioner=True,
+        collocation=where,
+    )
+    plain = pann.solve(poisson(), training)
+    chunked = pann.solve(poisson(), training, memory="1MB")
     for name, values in plain.report.history.items():
         np.testing.assert_allclose(chunked.report.history[name], values, rtol=1e-9)
-    options = dict(degree=6, width=0, points=900, sampling="sobol")
-    plain = pann.solve(poisson(), **options)
-    chunked = pann.solve(poisson(), memory="1MB", **options)
+    polynomial = pann.Polynomial(degree=6, collocation=where)
+    plain = pann.solve(poisson(), polynomial)
+    chunked = pann.solve(poisson(), polynomial, memory="1MB")
     assert chunked.report.num_points == plain.report.num_points
     np.testing.assert_allclose(chunked(x=0.3, y=-0.7), plain(x=0.3, y=-0.7), rtol=1e-10)
 
 
 def test_points_that_do_not_fit_are_refused_with_what_would():
     with pytest.raises(ValueError, match="100,000 points do not fit in memory=1,000,000 bytes"):
-        pann.solve(poisson(), points=100_000, sampling="sobol", recipe=(Adam(1),), memory="1MB")
+        pann.solve(
+            poisson(),
+            pann.Training(
+                stages=(Adam(1),), collocation=pann.Collocation(points=100000, sampling="sobol")
+            ),
+            memory="1MB",
+        )
 
 
 def test_fits_are_those_without_chunks(rng):
     x = rng.uniform(-1, 1, (1001, 2))
     y = np.sin(3 * x[:, 0]) * x[:, 1]
     for recipe in ((LBFGS(3), Prune(1e-5)), (Adam(12, batch_size=100, record_every=4),)):
-        options = dict(degree=5, width=6, depth=2, recipe=recipe, trials=2, constraint="E")
-        plain, chunked = fit(x, y, **options), fit(x, y, memory="100KB", **options)
+        network = pann.MLP(width=6, depth=2)
+        method = pann.Training(stages=recipe, degree=5, network=network, constraint="E")
+        plain, chunked = (fit(x, y, method, trials=2, memory=memory) for memory in (None, "100KB"))
         np.testing.assert_allclose(chunked.scores, plain.scores, rtol=1e-10)
         np.testing.assert_allclose(chunked(x), plain(x), rtol=1e-8, atol=1e-10)
 
@@ -289,13 +304,13 @@ def test_fits_are_those_without_chunks(rng):
     "options, message",
     [
         (
-            {"recipe": (LeastSquares("polynomial"),)},
+            {"stages": (LeastSquares("polynomial"),)},
             "LeastSquares needs all of it; train with Adam",
         ),
-        ({"recipe": (Adam(1), GaussNewton(1))}, "GaussNewton needs all of it"),
-        ({"recipe": (Adam(1),), "constraint": "exact"}, "the exact constraint needs all of it"),
+        ({"stages": (Adam(1), GaussNewton(1))}, "GaussNewton needs all of it"),
+        ({"stages": (Adam(1),), "constraint": "exact"}, "the exact constraint needs all of it"),
         (
-            {"recipe": (Adam(1),), "constraint": "E", "norm": "spectral"},
+            {"stages": (Adam(1),), "constraint": "E", "norm": "spectral"},
             "the spectral norm needs all of it",
         ),
     ],
@@ -303,7 +318,7 @@ def test_fits_are_those_without_chunks(rng):
 def test_what_needs_the_whole_table_says_so(options, message, rng):
     x = rng.uniform(-1, 1, (500, 2))
     with pytest.raises(ValueError, match=message):
-        fit(x, x[:, 0], degree=8, memory="20KB", **options)
+        fit(x, x[:, 0], pann.Training(degree=8, **options), memory="20KB")
 
 
 def test_the_estimator_fits_a_table_larger_than_its_memory(rng):

@@ -19,22 +19,22 @@ import pytest
 
 from pann.io import FileError
 from pann.runs import Result, Row, Store, Summary, sweep
-from pann.runs.marks import check_mark, make_mark
-from pann.runs.scheduler import check_threads
+from pann.runs.cluster import check_threads
+from pann.runs.locks import LOCK_NAME
 
 TESTS = pathlib.Path(__file__).parent
 needs_dask = pytest.mark.skipif(
     importlib.util.find_spec("distributed") is None,
     reason="the package distributed is not installed (pann[cluster])",
 )
-# A second death of a worker is the last that a row is forgiven.
+# A row may cost two workers, and is then given up.
 ALLOWED_FAILURES = 1
-# Each takes itself to be on a machine of its own, where nobody can see that its process is dead.
+# Each believes that it is on its own machine, where nobody can see that its process is dead.
 WORKER = """
 import os, pathlib, sys, time
-import pann.runs.claims
+import pann.runs.locks
 from distributed.cli.dask_worker import main
-pann.runs.claims._machine = lambda: f"machine {os.getpid()}"
+pann.runs.locks.machine = lambda: f"machine {os.getpid()}"
 gate = pathlib.Path(sys.argv.pop(1))
 gate.with_name(f"{gate.name}-ready").touch()
 while not gate.exists():
@@ -56,7 +56,7 @@ def started(*arguments, **environment):
 def wait_for(condition, seconds=60.0):
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "waited in vain"
+        assert time.monotonic() < end, "waited too long"
         time.sleep(0.02)
 
 
@@ -172,7 +172,8 @@ def finished(store, rows):
 
 
 def leftovers(store):
-    return [path.name for path in (pathlib.Path(store.folder) / "claims").iterdir()]
+    names = [path.name for path in (pathlib.Path(store.folder) / "claims").iterdir()]
+    return [name for name in names if name != LOCK_NAME]
 
 
 # ---- Workers that come and go ----
@@ -296,13 +297,15 @@ def test_full_disk_is_one_sentence_and_the_rest_is_done_when_there_is_space(
     notes, rows = tmp_path / "notes", rows_of(tmp_path / "notes", 12, length=4096)
     store = Store(small_disk("size=256k") / "store")
     cluster.grow_to(1)
-    with pytest.raises(FileError, match=r"cannot write .*: no space left on dev.*; check") as told:
+    with pytest.raises(
+        FileError, match=r"cannot write .*: no space left on dev.*; check"
+    ) as caught:
         sweep(rows, "run_works:noted", store, cluster=cluster.file)
-    assert "\n" not in str(told.value)
-    assert str(told.value).endswith("the same command goes on with the rest")
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).endswith("the same command goes on with the rest")
     check_records(store, finished(store, rows))
     small_disk.again("size=4m")
-    # Another worker may have been at work, and have found a place for what it had.
+    # Another worker may have been running a row, and may have found space for it.
     cluster.wait_for_rest()
     wait_for(lambda: leftovers(store) == [])
     before = finished(store, rows)
@@ -346,15 +349,15 @@ def test_folder_of_the_same_name_is_not_taken_for_the_store(tmp_path):
     here, elsewhere = Store(tmp_path / "here"), Store(tmp_path / "elsewhere")
     for store in (here, elsewhere):
         store.prepare()
-    mark = make_mark(here)
-    assert make_mark(here) == mark
-    check_mark(here, mark)
+    identifier = here.make_id()
+    assert here.make_id() == identifier
+    here.check_id(identifier)
     for wrong in (elsewhere, Store(tmp_path / "nowhere")):
         with pytest.raises(FileError, match="is not the folder that the sweep was started with; k"):
-            check_mark(wrong, mark)
-    make_mark(elsewhere)
+            wrong.check_id(identifier)
+    elsewhere.make_id()
     with pytest.raises(FileError, match="keep it where all machines see it by one path"):
-        check_mark(elsewhere, mark)
+        elsewhere.check_id(identifier)
 
 
 # ---- Schedulers that cannot be used ----

@@ -25,8 +25,9 @@ def small_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "NUM_POINTS", 400)
     monkeypatch.setattr(demo, "DEGREE", 6)
     short = (Place(), LeastSquares("both"), KeepIfBetter((Adam(50),)))
-    network = {"embedding": AxisUnits(8), "width": (4,), "recipe": short}
-    monkeypatch.setattr(demo, "NETWORK", network)
+    network = pann.MLP(embedding=AxisUnits(8), width=(4,))
+    both = pann.Training(stages=short, degree=6, network=network)
+    monkeypatch.setattr(demo, "BOTH", both)
     monkeypatch.setattr(demo, "GRADIENT", (Adam(50), Prune(1e-4), LBFGS(5)))
 
 

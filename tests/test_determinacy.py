@@ -8,10 +8,11 @@ import pytest
 import pann
 from pann.basis import make_basis
 from pann.domain import Box
+from pann.numerics.least_squares import least_squares
 from pann.pde import Data, Dirichlet, Initial, Neumann, Problem, Robin
-from pann.solvers import second_order
-from pann.solvers.assessment import constant_in_space, function_norms, is_linear
-from pann.solvers.newton import least_squares, newton, start, weakest_direction
+from pann.solvers import polynomial
+from pann.solvers.determinacy import constant_in_space, function_norms, is_linear
+from pann.solvers.newton import newton, start, weakest_direction
 from pann.solvers.setup import Setup
 
 LINE = Box(x=(0.0, 1.0))
@@ -19,13 +20,13 @@ SQUARE = Box(x=(0.0, 1.0), y=(0.0, 1.0))
 EVOLUTION = Box(x=(0.0, 1.0), t=(0.0, 1.0), time="t")
 
 
-def solved(problem, **options):
-    return pann.solve(problem, width=0, progress=False, **options)
+def solved(problem, degree="auto", **run):
+    return pann.solve(problem, pann.Polynomial(degree=degree), progress=False, **run)
 
 
 def outcome_of(problem, degree):
     problem = problem.traced()
-    setup = Setup(problem, problem.asked.orders, None, None, 0, lambda progress: None)
+    setup = Setup(problem)
     with jax.enable_x64(True):
         basis = make_basis(problem.domain, degree)
         first = start(basis.num_terms, len(problem.fields), {}, "float64")
@@ -108,7 +109,7 @@ def test_residual_over_stability_bounds_the_error():
 
 def test_a_layer_that_no_basis_resolves_is_not_certified(monkeypatch):
     """-eps u'' + u' = 1 with eps = 1e-7: resolutions of these sizes agree, and are wrong by 1."""
-    monkeypatch.setitem(second_order.LADDERS, 1, (20, 40, 80))
+    monkeypatch.setitem(polynomial.LADDERS, 1, (20, 40, 80))
     eps = 1e-7
     exact = lambda x: x - jnp.exp((x - 1) / eps)
     zero = [Dirichlet(LINE.boundary, 0.0)]
@@ -195,7 +196,7 @@ def test_a_free_function_of_time_is_noted():
         ),
         (
             Problem(LINE, lambda u: u.xx + np.pi**2 * u, [Dirichlet(LINE.boundary, 0.0)]),
-            "do not determine u: .* look whether the equation is the one that is meant",
+            "do not determine u: .* check whether the equation is the one that is meant",
         ),
         (
             Problem(EVOLUTION, lambda u: u.t - u.xx, [Dirichlet(EVOLUTION.boundary, 0.0)]),

@@ -17,16 +17,18 @@ if len(sys.argv) > 1:
     jax.distributed.initialize(sys.argv[1], 2, int(sys.argv[2]))
 import numpy as np, pann
 from pann import problems
-from pann.regression import fit
+from pann.regression.fit import fit
 from pann.training import Adam
 
-sizes = dict(degree=4, points=331, sampling="sobol")
-recipe = (Adam(4, record_every=2),)
-trained = pann.solve(problems.poisson(), width=5, depth=1, recipe=recipe, constraint="E",
-                     preconditioner=True, memory="300KB", **sizes)
-solved = pann.solve(problems.poisson(), width=0, **sizes)
+sizes = dict(degree=4, collocation=pann.Collocation(points=331, sampling="sobol"))
+stages = (Adam(4, record_every=2),)
+training = pann.Training(stages=stages, network=pann.MLP(width=5, depth=1), constraint="E",
+                         preconditioner=True, **sizes)
+trained = pann.solve(problems.poisson(), training, memory="300KB")
+solved = pann.solve(problems.poisson(), pann.Polynomial(**sizes))
 x = np.random.default_rng(0).uniform(-1, 1, (203, 2))
-fitted = fit(x, np.sin(3 * x[:, 0]), degree=3, width=4, depth=1, recipe=(Adam(4, record_every=2),))
+method = pann.Training(stages=stages, degree=3, network=pann.MLP(width=4, depth=1))
+fitted = fit(x, np.sin(3 * x[:, 0]), method)
 print(json.dumps({
     "devices": jax.device_count(),
     "loss": trained.report.history["residual"],

@@ -167,27 +167,35 @@ def test_beyond_the_margin_predictions_stay_with_a_warning():
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"trials": 0}, "trials must be an integer of at least 1, got 0"),
-        ({"degree": 2.5}, "degree must be an integer of at least 0, got 2.5"),
-        ({"degree": -1}, "degree must be an integer of at least 0, got -1"),
-        ({"validation_fraction": 1.5}, "validation_fraction is a share between 0 and 1, got 1.5"),
+        ({"trials": 0}, "trials must be a whole number of at least 1, got 0"),
+        ({"degree": 2.5}, "degree must be a whole number of at least 0, .*, got 2.5"),
+        ({"degree": -1}, "degree must be a whole number of at least 0, .*, got -1"),
+        ({"validation_fraction": 1.5}, "validation_fraction is between 0 and 1, got 1.5"),
         ({"memory": "much"}, "memory is a size such as '2GB' or a number of bytes, got 'much'"),
         ({"degree": 40, "memory": "1MB"}, "use a degree of at most"),
-        ({"activation": "swish"}, "there is no activation 'swish'; choose auto or one of tanh"),
+        ({"activation": "swish"}, "there is no activation 'swish'; choose from auto, tanh"),
         ({"degree": None, "width": 0}, "degree=None and width=0 leave nothing to fit"),
         ({"constraint": "Z"}, "there is no constraint 'Z'"),
-        ({"recipe": "fast"}, "there is no recipe 'fast'; choose auto or one of"),
+        ({"recipe": "fast"}, "there is no recipe 'fast'; choose from auto, default, paper"),
         (
             {"precision": "float16"},
-            "there is no precision 'float16'; choose auto or one of float64",
+            "there is no precision 'float16' .*; choose from auto, float64",
         ),
-        ({"index_set": "sphere"}, "there is no index_set 'sphere'; choose auto or one of"),
+        ({"index_set": "sphere"}, "there is no index_set 'sphere'; choose from auto, total_degree"),
     ],
     ids=lambda value: str(value)[:40],
 )
 def test_bad_options_are_refused_in_a_sentence(options, message):
     with pytest.raises(ValueError, match=message):
         pann.PANNRegressor(**options).fit(X, Y)
+
+
+def test_none_leaves_a_choice_open_where_it_has_no_other_meaning():
+    chosen = {"random_state": 0}
+    none = dict.fromkeys(("width", "activation", "recipe", "precision", "preconditioner"))
+    options = lambda **given: pann.PANNRegressor(**chosen, **given).options()
+    assert options(**none) == options()
+    assert options(degree=None) != options() != options(embedding=None)
 
 
 def test_the_halves_can_be_seen():
@@ -280,7 +288,7 @@ def test_a_broken_regressor_file_is_refused(tmp_path):
 
     model = pann.PANNRegressor(random_state=0, **SMALL).fit(FRAME, Y)
     model.save(tmp_path / "good.pann")
-    kind, header, arrays = read(tmp_path / "good.pann")
+    kind, header, arrays, *_ = read(tmp_path / "good.pann")
     path = tmp_path / "bad.pann"
     refused = 0
     for name in header:

@@ -36,10 +36,10 @@ def test_a_train_and_test_split_of_a_smooth_function_is_predicted():
     train, test = random.uniform(-1, 1, (500, 2)), random.uniform(-1, 1, (2000, 2))
     assert (np.abs(test) > np.abs(train).max(axis=0)).any()
     smooth = lambda x: np.exp(x[:, 0]) * np.cos(x[:, 1])
-    made = pann.fit(train, smooth(train), degree=12, width=0)
+    made = pann.fit(train, smooth(train), pann.Polynomial(degree=12))
     assert pann.relative_l2(made(test), smooth(test)) < 1e-9
     # As NumPy does it outside.
-    line = pann.fit(train[:, 0], train[:, 0] ** 3, degree=3, width=0)
+    line = pann.fit(train[:, 0], train[:, 0] ** 3, pann.Polynomial(degree=3))
     outside = np.array([train[:, 0].max() + 0.01])
     np.testing.assert_allclose(line(outside), outside**3, rtol=1e-12)
 
@@ -50,13 +50,13 @@ def test_the_relative_error_is_that_of_new_points():
     noisy = lambda x: 100 + legval(x[:, 0], [0, 1, 0, 1]) + 0.3 * random.normal(size=len(x))
     expected = 0.3 / np.std(noisy(test))
     for held_out in (0.0, 0.25):
-        made = pann.fit(train, noisy(train), degree=6, width=0, held_out=held_out)
+        made = pann.fit(train, noisy(train), pann.Polynomial(degree=6), held_out=held_out)
         assert made.relative_errors[0] == pytest.approx(expected, rel=0.2)
 
 
 def test_a_domain_that_was_given_is_where_the_model_lives():
     x = np.linspace(-1, 1, 50)
-    made = pann.fit(x, x**2, domain=pann.Box(x=(-2, 2)), degree=2, width=0)
+    made = pann.fit(x, x**2, pann.Polynomial(degree=2), domain=pann.Box(x=(-2, 2)))
     np.testing.assert_allclose(made([1.9]), [1.9**2])
     with pytest.raises(ValueError, match="1 of 1 points lie outside of the box"):
         made([2.01])
@@ -64,7 +64,7 @@ def test_a_domain_that_was_given_is_where_the_model_lives():
 
 def test_files_know_whether_a_model_goes_on_outside(tmp_path):
     x = np.linspace(-1, 1, 50)
-    made = pann.fit(x, np.exp(x), degree=10, width=0).model
+    made = pann.fit(x, np.exp(x), pann.Polynomial(degree=10)).model
     pann.io.save(tmp_path / "model.pann", made)
     loaded = pann.load(tmp_path / "model.pann")
     assert loaded.relative_error == made.relative_error

@@ -21,7 +21,7 @@ from oracles import (
 )
 
 from pann.training import GaussNewton
-from pann.training.gauss_newton import _Problem
+from pann.training.gauss_newton import ProjectedResidual
 from pann.training.task import CONVERGED, HELD_OUT, REASONS, ROUND_OFF
 
 STAGE = GaussNewton(60, damping=1e-3, record_every=1)
@@ -128,7 +128,7 @@ def test_the_jacobian_is_that_of_the_residual_projected(bias):
     parameters = replace(parameters, keep_a=jnp.asarray(keep_a))
     weights = np.asarray(rows.weights)
     q, _ = np.linalg.qr(weights[:, None] * np.asarray(rows.table))
-    problem = _Problem(rows, rows.weights, jnp.asarray(q))
+    problem = ProjectedResidual(rows, rows.weights, jnp.asarray(q))
     flat, residual, jacobian = network_residual(parameters, rows, weights)
     phi = polynomial_columns(rows, weights)
     expected = without_polynomials(phi, np.asarray(jacobian(flat)))
@@ -195,7 +195,7 @@ def test_the_state_with_the_lowest_held_out_error_is_restored():
     best = float(held_out.error(trial(trained, 0)))
     assert best == pytest.approx(errors.min(), rel=1e-10)
     assert best < errors[-1]
-    # It stopped because the error had not fallen below the best by a share of the tolerance.
+    # It stopped because the error had not fallen below the best by the tolerance.
     assert len(errors) - 1 - errors.argmin() >= 1
 
 

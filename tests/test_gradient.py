@@ -186,7 +186,7 @@ def test_minibatches_cover_all_rows_within_an_epoch():
     assert not np.array_equal(np.argsort(trained.b[0, :, 0]), np.argsort(trained.b[1, :, 0]))
 
 
-def test_batches_of_the_next_chunk_are_drawn_anew():
+def test_batches_of_the_next_record_are_drawn_again():
     trials = stack(random_parameters(0, widths=(), num_terms=60))
     trials = replace(trials, b=jnp.zeros((1, 60, 1)))
     stage = Adam(2, Constant(0.1), batch_size=30, record_every=1)

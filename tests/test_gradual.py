@@ -16,9 +16,7 @@ LINE = Box(x=(-1, 1))
 
 def block_of(residual, memory=None):
     problem = Problem(LINE, residual, [Dirichlet(LINE.boundary, 0.0)])
-    setup = Setup(
-        problem, problem.asked.orders, None, None, 0, lambda progress: None, memory=memory
-    )
+    setup = Setup(problem, memory=memory)
     return setup.system(make_basis(LINE, 5), "float64", at_least=5_000)[0]
 
 
@@ -30,7 +28,7 @@ def test_the_linearized_equation_is_that_by_hand(memory):
         by_hand = block_of(lambda u, x: u.xx + 8 + 12 * u + 0 * u.x, memory)
         b = jnp.asarray(np.random.default_rng(0).normal(size=(6, 1)))
         sizes = lambda part: jnp.abs(part.residual(part.polynomial_channels(b), {}))[:, 0]
-        first, whole = (gradual(block, share).at_points(sizes) for share in (0.0, 1.0))
+        first, whole = (gradual(block, fraction).at_points(sizes) for fraction in (0.0, 1.0))
         np.testing.assert_allclose(first, by_hand.at_points(sizes), rtol=1e-12, atol=1e-13)
         np.testing.assert_array_equal(whole, block.at_points(sizes))
 
@@ -57,7 +55,7 @@ def test_a_network_alone_reaches_the_solution_that_newtons_method_reaches():
     """
     exact = lambda x: x**3 + 5 * x * jnp.cos(2.5 * jnp.pi * x)
     problem = Problem.manufactured(LINE, lambda u: u.xx + u * (u**2 - 1), exact)
-    options = {"degree": 0, "width": 8, "activation": "sin", "iterations": 40, "seed": 2}
-    solution = pann.solve(problem, **options)
+    network = pann.MLP(width=8, activation="sin")
+    solution = pann.solve(problem, pann.Hybrid(degree=0, network=network, iterations=40), seed=2)
     assert solution.rel_l2 < 1e-3
     assert "linearized" in solution.report.how

@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 import pann
-from pann.cli.grid import OPTIONS, read_grid, solve_row
-from pann.cli.main import app, fit
-from pann.cli.solve import solve
+from pann.cli.grid import grid_options, read_grid, solve_options, solve_row
+from pann.cli.main import app
 from pann.cli.sweep_screen import table_lines
+from pann.methods import RunOptions
 from pann.runs import Row, Store, sweep
 
 EXAMPLE = pathlib.Path(__file__).parent.parent / "examples" / "sweep.toml"
@@ -45,11 +45,12 @@ def invoked(*arguments):
     return CliRunner().invoke(app, ["sweep", *map(str, arguments)])
 
 
-@pytest.mark.parametrize("command, options", [(solve, OPTIONS["solve"]), (fit, OPTIONS["fit"])])
-def test_grid_has_all_options_of_the_command_but_those_for_files(command, options):
+@pytest.mark.parametrize("name", ["solve", "fit"])
+def test_grid_has_all_options_of_the_command_but_those_for_files(name):
+    commands = {command.callback.__name__: command.callback for command in app.registered_commands}
     of_files = {"problem", "data", "out", "resume", "checkpoint_every", "tensorboard", "plot"}
     of_files |= {"dry_run", "as_json"}
-    assert set(inspect.signature(command).parameters) - of_files <= set(options)
+    assert set(inspect.signature(commands[name]).parameters) - of_files <= set(grid_options(name))
 
 
 def test_rows_are_all_combinations_in_the_order_of_the_file(tmp_path):
@@ -101,10 +102,10 @@ def test_row_is_another_when_the_content_of_its_file_is(tmp_path):
         ('solve = "kdv"\ngrid.degree = 3', r"degree in \[grid\] must be a list of values to cross"),
         ('solve = "kdv"\ngrid.degree = []', r"got \[\]; a value that all runs share belongs into"),
         ('solve = "kdv"\ngrid.degree = [3, -1]', "degree must be a whole number of at least 0, or"),
-        ('solve = "kdv"\ngrid.degree = [true]', 'or "auto", got True'),
-        ('solve = "kdv"\ngrid.width = [[8, 0]]', "a list of one whole number of at least 1 a lay"),
+        ('solve = "kdv"\ngrid.degree = [true]', "or 'auto', .*got True"),
+        ('solve = "kdv"\ngrid.width = [[8, 0]]', "one of at least 1 for each layer"),
         ('solve = "kdv"\nfixed.c = "x"', "c must be a number of at least 0, got 'x'"),
-        ('solve = "kdv"\nfixed.preconditioner = 1', "preconditioner must be true or false, got 1"),
+        ('solve = "kdv"\nfixed.preconditioner = 1', "preconditioner must be True or False, got 1"),
         ('solve = "kdv"\nfixed.activation = "tan"', r"no activation 'tan' \(did you mean tanh\?\)"),
         (
             'solve = "kdv"\nfixed.weighting = ["causl"]',
@@ -121,7 +122,7 @@ def test_row_is_another_when_the_content_of_its_file_is(tmp_path):
         ),
         ('fit = "cubic.csv"\ngrid.degree = [1]', "a fit needs a target; name the column"),
         ('fit = "cubic.csv"\nfixed.target = "z"', "there is no column 'z'"),
-        ('fit = "cubic.csv"\nfixed.target = "y"\nfixed.test-fraction = 1', "at least 0, below 1"),
+        ('fit = "cubic.csv"\nfixed.target = "y"\nfixed.test-fraction = 1', "at least 0 below 1"),
         ('fit = "none.csv"\nfixed.target = "y"', "cannot read '.*none.csv'"),
     ],
 )
@@ -164,29 +165,56 @@ def test_sweep_of_an_equation_prints_a_table_and_does_nothing_twice(tmp_path):
 def test_options_of_a_row_reach_the_solver(tmp_path, monkeypatch):
     given = {}
 
-    def note(problem, **options):
-        given.update(options, problem=problem.name)
+    def note(problem, method, run, **options):
+        given.update(options, problem=problem.name, method=method, run=run)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pann.cli.main.grid.solve", note)
+    monkeypatch.setattr("pann.cli.grid.solve_run", note)
     text = """
         solve = "kdv"
         grid.width = [[8, 4]]
         [fixed]
+        method = "paper"
         faithful = true
         degree = "auto"
-        windows = "auto"
-        fourier = 5
+        embedding = 5
         axes = "x"
         c = 0
+        trials = 2
         weighting = ["gradnorm", "causal"]
     """
     (row,) = read_grid(written(tmp_path, text)).rows
     with pytest.raises(KeyboardInterrupt):
         solve_row(row.configuration, tmp_path)
-    expected = {"problem": "kdv", "out": tmp_path, "resume": True, "windows": "auto", "c": 0.0}
-    expected |= {"axes": ("x",), "width": (8, 4), "weighting": ("gradnorm", "causal")}
-    assert given == {**expected, "embedding": pann.RandomFourier(5)}
+    method = pann.Training.paper(
+        c=0.0,
+        axes=("x",),
+        network=pann.MLP(width=(8, 4), embedding=pann.RandomFourier(5)),
+        weighting=("gradnorm", "causal"),
+    )
+    assert given == {
+        "problem": "kdv",
+        "method": method,
+        "run": RunOptions(trials=2),
+        "out": tmp_path,
+        "resume": True,
+    }
+
+
+def test_a_width_of_zero_is_no_network(tmp_path):
+    text = 'solve = "poisson"\n[fixed]\ndegree = 4\n[grid]\nwidth = [0, 8]'
+    rows = read_grid(written(tmp_path, text)).rows
+    methods = [solve_options(row.configuration)[0] for row in rows]
+    network = pann.MLP(width=8)
+    assert methods == [pann.Polynomial(degree=4), pann.Hybrid(degree=4, network=network)]
+    with pytest.raises(ValueError, match="width 0 is no network; leave out depth"):
+        read_grid(written(tmp_path, text + "\ndepth = [2]"))
+    crossed = 'solve = "poisson"\n[grid]\nmethod = ["polynomial", "hybrid"]'
+    rows = read_grid(written(tmp_path, crossed)).rows
+    assert [solve_options(row.configuration)[0] for row in rows] == [
+        pann.Polynomial(),
+        pann.Hybrid(),
+    ]
 
 
 @pytest.mark.slow

@@ -14,8 +14,7 @@ from pann.io import read, write
 from pann.pde import Data, Dirichlet, Initial, Interface, Neumann, Periodic, Problem
 from pann.pde.checks import checked
 from pann.pde.collocation import make_block
-from pann.pde.hard_conditions import Ansatz
-from pann.pde.lift import make_ansatz
+from pann.pde.hard_conditions import Ansatz, make_ansatz
 from pann.pde.placing import place_conditions, place_inside
 
 LINE = Box(x=(0, 2))
@@ -71,7 +70,7 @@ def assert_exact_on_faces(solution, exact):
 
 def random_solution(problem, degree=3):
     """A solution with random coefficients: conditions must hold for any."""
-    solution = pann.solve(problem, degree=degree, width=0)
+    solution = pann.solve(problem, pann.Polynomial(degree=degree))
     parameters = solution.model.parameters
     b = jnp.asarray(np.random.default_rng(0).normal(size=parameters.b.shape))
     model = dataclasses.replace(solution.model, parameters=dataclasses.replace(parameters, b=b))
@@ -230,14 +229,14 @@ def test_poisson_without_options_is_solved_to_round_off_with_exact_boundary_valu
 
 
 def test_boundary_values_are_exact_even_where_the_degree_is_too_low():
-    solution = pann.solve(poisson(), degree=3, width=0)
+    solution = pann.solve(poisson(), pann.Polynomial(degree=3))
     assert solution.rel_l2 > 1e-6
     assert_exact_on_faces(solution, harmonic)
     assert_exact_on_faces(random_solution(poisson()), harmonic)
 
 
 def test_in_single_precision_boundary_values_are_exact_as_well():
-    solution = pann.solve(poisson(), degree=6, width=0, precision="float32")
+    solution = pann.solve(poisson(), pann.Polynomial(degree=6), precision="float32")
     assert solution.rel_l2 < 1e-2
     assert_exact_on_faces(solution, harmonic)
 
@@ -245,7 +244,7 @@ def test_in_single_precision_boundary_values_are_exact_as_well():
 def test_an_ordinary_equation():
     exact = lambda x: jnp.sin(x) + jnp.cos(x)
     problem = Problem(LINE, lambda u: u.xx + u, [Dirichlet(LINE.boundary, exact, hard=True)], exact)
-    solution = pann.solve(problem, degree=16, width=0)
+    solution = pann.solve(problem, pann.Polynomial(degree=16))
     assert solution.rel_l2 <= 1e-13
     assert solution(x=0.0) == pytest.approx(1.0, abs=1e-15)
     assert solution(x=2.0) == pytest.approx(np.sin(2) + np.cos(2), abs=1e-15)
@@ -258,7 +257,7 @@ def test_hard_dirichlet_beside_soft_neumann_conditions():
         Neumann(SQUARE.face("x", "upper"), lambda x, y: jnp.cos(2 * x) * jnp.exp(2 * y) / 50 + y),
         Neumann(SQUARE.face("y", "upper"), lambda x, y: jnp.sin(2 * x) * jnp.exp(2 * y) / 50 + x),
     ]
-    solution = pann.solve(poisson(conditions=conditions), degree=18, width=0)
+    solution = pann.solve(poisson(conditions=conditions), pann.Polynomial(degree=18))
     assert solution.rel_l2 <= 1e-11
     y = np.linspace(0, 3, 20)
     np.testing.assert_allclose(solution(x=-1.0, y=y), harmonic(-1.0, y), rtol=0, atol=1e-13)
@@ -277,9 +276,9 @@ def heat():
 
 
 def test_the_heat_equation_with_hard_boundary_and_initial_values():
-    solution = pann.solve(heat(), degree=20, width=0)
+    solution = pann.solve(heat(), pann.Polynomial(degree=20))
     assert solution.rel_l2 <= 1e-11
-    rough = pann.solve(heat(), degree=3, width=0)
+    rough = pann.solve(heat(), pann.Polynomial(degree=3))
     x, t = np.linspace(0, 1, 30), np.linspace(0, 0.5, 30)
     for each in (solution, rough):
         np.testing.assert_allclose(
@@ -300,7 +299,7 @@ def wave_equation(velocity=lambda x, t: 2 * jnp.cos(2 * x), **changes):
 
 
 def test_the_wave_equation_with_hard_value_and_velocity():
-    solution = pann.solve(wave_equation(), degree=16, width=0)
+    solution = pann.solve(wave_equation(), pann.Polynomial(degree=16))
     assert solution.rel_l2 <= 1e-11
     x = np.linspace(0, 1, 30)
     for each in (solution, random_solution(wave_equation())):
@@ -314,7 +313,7 @@ def test_the_wave_equation_with_hard_value_and_velocity():
 def test_advection_around_a_ring_with_hard_initial_values():
     exact = lambda x, t: jnp.sin(jnp.pi * (x - t)) + jnp.cos(2 * jnp.pi * (x - t))
     problem = Problem(RING, lambda u: u.t + u.x, [Initial(exact, hard=True)], exact)
-    solution = pann.solve(problem, degree=22)
+    solution = pann.solve(problem, pann.Hybrid(degree=22))
     assert solution.rel_l2 <= 1e-11
     x = np.linspace(0, 2, 30)
     np.testing.assert_allclose(solution(x=x, t=0.0), exact(x, 0.0), rtol=0, atol=1e-13)
@@ -325,7 +324,7 @@ def test_a_nonlinear_equation():
     exact = lambda x, y: jnp.cos(x) * y / 3 + 0.2 * x
     soft = Problem.manufactured(SQUARE, lambda u: 0.1 * laplace(u) - u**3 + u, exact)
     hard = dataclasses.replace(soft, conditions=[Dirichlet(SQUARE.boundary, exact, hard=True)])
-    solution = pann.solve(hard, degree=10, width=0)
+    solution = pann.solve(hard, pann.Polynomial(degree=10))
     assert solution.rel_l2 <= 1e-11
     assert_exact_on_faces(solution, exact)
 
@@ -339,7 +338,7 @@ def test_one_of_two_fields_is_hard():
         lambda t: (jnp.sin(t) + 0.5 * jnp.cos(t), jnp.cos(t) - 0.5 * jnp.sin(t)),
         fields=("u", "v"),
     )
-    solution = pann.solve(problem, degree=20, width=0)
+    solution = pann.solve(problem, pann.Polynomial(degree=20))
     assert solution.rel_l2 <= 1e-13
     assert solution(t=0.0)[0] == 0.5
     rough = random_solution(problem)
@@ -356,7 +355,7 @@ def test_a_box_in_space():
         [Dirichlet(CUBE.boundary, exact, hard=True)],
         exact,
     )
-    solution = pann.solve(problem, degree=9, width=0)
+    solution = pann.solve(problem, pann.Polynomial(degree=9))
     assert solution.rel_l2 <= 1e-9
     assert_exact_on_faces(solution, exact)
 
@@ -370,7 +369,7 @@ def test_an_unknown_parameter_is_found_beside_hard_conditions(rng):
         [Dirichlet(line.boundary, 2.0, hard=True), Data(where, 2 + np.sin(where[:, 0]) / 0.3)],
         parameters={"k": 1.0},
     )
-    solution = pann.solve(problem, degree=16, width=0)
+    solution = pann.solve(problem, pann.Polynomial(degree=16))
     assert solution.parameters["k"] == pytest.approx(0.3, abs=1e-9)
 
 
@@ -379,10 +378,10 @@ def test_the_residual_is_measured_as_without_the_ansatz():
     exact = lambda x: jnp.exp(x) * jnp.cos(4 * x)
     known = Problem.manufactured(LINE, lambda u: u.xx + u, exact)
     conditions = [Dirichlet(LINE.boundary, exact, hard=True)]
-    hard = pann.solve(dataclasses.replace(known, conditions=conditions), degree=8, width=0)
+    hard = pann.solve(dataclasses.replace(known, conditions=conditions), pann.Polynomial(degree=8))
     values = hard(x=np.linspace(0, 2, 40))
     same = Data(np.linspace(0, 2, 40)[:, None], values, weight=1e6)
-    soft = pann.solve(dataclasses.replace(known, conditions=[same]), degree=10, width=0)
+    soft = pann.solve(dataclasses.replace(known, conditions=[same]), pann.Polynomial(degree=10))
     np.testing.assert_allclose(soft(x=np.linspace(0, 2, 40)), values, atol=1e-6)
     assert hard.residual == pytest.approx(soft.residual, rel=1e-3)
 
@@ -396,9 +395,12 @@ def with_network():
     problem = Problem.manufactured(SQUARE, laplace, exact)
     conditions = [Dirichlet(SQUARE.boundary, exact, hard=True)]
     problem = dataclasses.replace(problem, conditions=conditions)
-    options = {"degree": 6, "points": 900}
-    alone = pann.solve(problem, **options, width=0)
-    both = pann.solve(problem, **options, width=8, depth=1, iterations=15)
+    where = pann.Collocation(points=900)
+    alone = pann.solve(problem, pann.Polynomial(degree=6, collocation=where))
+    network = pann.MLP(width=8, depth=1)
+    both = pann.solve(
+        problem, pann.Hybrid(degree=6, network=network, iterations=15, collocation=where)
+    )
     return exact, alone, both
 
 
@@ -444,7 +446,7 @@ def test_derivatives_with_a_network_are_those_of_differences(with_network):
 
 @pytest.fixture(scope="module")
 def solved():
-    return pann.solve(poisson(), degree=18, width=0)
+    return pann.solve(poisson(), pann.Polynomial(degree=18))
 
 
 def test_derivatives_are_the_analytic_ones(solved, rng):
@@ -463,26 +465,29 @@ def test_derivatives_are_the_analytic_ones(solved, rng):
 
 
 def test_datasets_and_pictures_show_u(solved):
-    from pann.plot import fields
+    from pann.plot.solution import ticks_of
+    from pann.plot.values import values_on_grid
 
     data = solved.to_xarray(resolution=5)
     np.testing.assert_allclose(data.u.sel(x=1.0, y=1.5), harmonic(1.0, 1.5), rtol=0, atol=1e-13)
-    values = fields._fields(solved)["u"]
+    values = values_on_grid(solved, ticks_of(solved))["u"]
     assert np.max(values["|error|"]) < 1e-9
     solved.plot()
 
 
 def test_a_solution_under_an_ansatz_can_be_gone_on_with(solved):
-    rough = pann.solve(poisson(), degree=8, width=0)
-    better = pann.solve(poisson(), degree=18, width=0, start_from=rough)
+    rough = pann.solve(poisson(), pann.Polynomial(degree=8))
+    better = pann.solve(poisson(), pann.Polynomial(degree=18), start_from=rough)
     assert better.rel_l2 == pytest.approx(solved.rel_l2, rel=0.1)
     assert (
         better.report.history["sum of squares"][0]
         < 0.1 * (solved.report.history["sum of squares"][0])
     )
-    soft = pann.solve(poisson(conditions=[Dirichlet(SQUARE.boundary, harmonic)]), degree=4, width=0)
+    soft = pann.solve(
+        poisson(conditions=[Dirichlet(SQUARE.boundary, harmonic)]), pann.Polynomial(degree=4)
+    )
     with pytest.raises(ValueError, match="start_from was solved with other hard conditions"):
-        pann.solve(poisson(), degree=8, width=0, start_from=soft)
+        pann.solve(poisson(), pann.Polynomial(degree=8), start_from=soft)
 
 
 def test_a_saved_solution_is_the_same_without_the_users_code(solved, tmp_path, rng):
@@ -501,9 +506,11 @@ def test_a_saved_solution_is_the_same_without_the_users_code(solved, tmp_path, r
 
 
 def test_files_from_before_there_were_hard_conditions_still_load(tmp_path):
-    soft = pann.solve(poisson(conditions=[Dirichlet(SQUARE.boundary, harmonic)]), degree=4, width=0)
+    soft = pann.solve(
+        poisson(conditions=[Dirichlet(SQUARE.boundary, harmonic)]), pann.Polynomial(degree=4)
+    )
     soft.save(tmp_path / "u.pann")
-    kind, header, arrays = read(tmp_path / "u.pann")
+    kind, header, arrays, *_ = read(tmp_path / "u.pann")
     assert header.pop("ansatz") is None
     write(tmp_path / "old.pann", kind, header, arrays)
     loaded = pann.load(tmp_path / "old.pann")
@@ -513,7 +520,7 @@ def test_files_from_before_there_were_hard_conditions_still_load(tmp_path):
 
 def test_a_broken_ansatz_in_a_file_is_refused(solved, tmp_path):
     solved.save(tmp_path / "u.pann")
-    kind, header, arrays = read(tmp_path / "u.pann")
+    kind, header, arrays, *_ = read(tmp_path / "u.pann")
     ansatz, count = header["ansatz"], solved.ansatz.basis.num_terms
     coefficients, indices = arrays["lift.coefficients"], arrays["lift.indices"]
     negative, huge = indices.copy(), indices.copy()
@@ -587,7 +594,7 @@ def on(face, value=0.0, **options):
                 Initial(0.0, order=1, hard=True),
                 on(TIME.face("t", "upper")),
             ],
-            "on value and derivative at the first moment and on the value at the last one",
+            "on value and derivative at the initial time and on the value at the final time",
         ),
         (
             RING,
@@ -658,7 +665,7 @@ def test_too_many_dimensions_are_refused():
     box = Box.cube(7)
     problem = Problem(box, lambda u: u.d(x1=2), [on(box.boundary)])
     with pytest.raises(ValueError, match="hard in up to 6 dimensions, and this domain has 7"):
-        pann.solve(problem, degree=1, width=0)
+        pann.solve(problem, pann.Polynomial(degree=1))
 
 
 def test_an_ansatz_is_only_made_where_something_is_hard():

@@ -23,7 +23,7 @@ from pann.pde.placing import place_conditions, place_inside, points_inside, poin
 from pann.problems import darcy_across
 from pann.solvers.levenberg import State, backgrounds, network_jacobian
 from pann.solvers.newton import start
-from pann.solvers.second_order import degrees_to_try
+from pann.solvers.polynomial import degrees_to_try
 from pann.training.gauss_newton import network_only
 
 LINE = Box(x=(1, 3))
@@ -149,27 +149,34 @@ def test_the_jumps_are_needed():
     boundary, interface = problem.conditions
     for lost in ({"jump": 0.0}, {"flux_jump": 0.0}, {"coefficient": 1.0}):
         changed = [boundary, dataclasses.replace(interface, **lost)]
-        other = pann.solve(dataclasses.replace(problem, conditions=changed), degree=10, width=0)
+        other = pann.solve(
+            dataclasses.replace(problem, conditions=changed), pann.Polynomial(degree=10)
+        )
         assert other.rel_l2 > 1e-2
 
 
 @pytest.mark.parametrize("sampling", ["uniform", "equispaced", "gauss"])
 def test_points_by_a_sampler_serve_too(sampling):
     """Equispaced ones lie on the interface in the middle, where a coefficient may be either."""
-    solution = pann.solve(jumping(at=1.0), degree=12, points=31**2, sampling=sampling, width=0)
+    solution = pann.solve(
+        jumping(at=1.0),
+        pann.Polynomial(degree=12, collocation=pann.Collocation(points=31**2, sampling=sampling)),
+    )
     assert solution.rel_l2 < 1e-6
 
 
 def test_points_of_the_users_own_may_lie_on_an_interface():
     points = pann.points.from_array(LINE, np.array([1.1, 1.5, 1.9, PLACE, 2.5, 2.9]))
-    solution = pann.solve(two_layers(), degree=3, points=points, width=0)
+    solution = pann.solve(
+        two_layers(), pann.Polynomial(degree=3, collocation=pann.Collocation(points=points))
+    )
     x = np.linspace(1, 3, 50)
     np.testing.assert_allclose(solution(x=x), two_layers_by_hand(x), atol=1e-13)
 
 
 def test_a_basis_of_the_users_own_is_used_as_it_is():
     basis = make_basis(LINE, 20)
-    solution = pann.solve(two_layers(), basis=basis, width=0)
+    solution = pann.solve(two_layers(), pann.Polynomial(basis=basis))
     assert solution.model.basis == basis
 
 
@@ -188,7 +195,7 @@ def test_a_large_coefficient_does_not_hide_the_residual_of_the_other_piece():
         [Dirichlet(box.boundary, exact), Interface("x", 0.5, k)],
         exact,
     )
-    coarse, fine = (pann.solve(problem, degree=degree, width=0) for degree in (8, 22))
+    coarse, fine = (pann.solve(problem, pann.Polynomial(degree=degree)) for degree in (8, 22))
     assert coarse.residual > coarse.rel_l2 > 1e-6
     assert fine.rel_l2 < 1e-11
     assert fine.residual < 1e-10
@@ -220,7 +227,7 @@ def test_interfaces_along_two_axes():
     assert solution.rel_l2 < 1e-12
     assert [family.num_pieces for family in solution.model.basis.families] == [2, 2]
     smooth = dataclasses.replace(problem, conditions=problem.conditions[:1])
-    assert pann.solve(smooth, degree=8, width=0).rel_l2 > 1e-2
+    assert pann.solve(smooth, pann.Polynomial(degree=8)).rel_l2 > 1e-2
 
 
 # ---- Several fields, time, a network ----
@@ -291,7 +298,7 @@ def test_layers_that_warm_up():
         ],
         exact,
     )
-    assert pann.solve(problem, degree=18, width=0).rel_l2 < 1e-8
+    assert pann.solve(problem, pann.Polynomial(degree=18)).rel_l2 < 1e-8
 
 
 @pytest.mark.slow
@@ -310,9 +317,12 @@ def test_a_network_stands_beside_the_pieces():
         ],
         exact,
     )
-    options = {"degree": 8, "points": 200, "sampling": "equispaced", "iterations": 60}
-    alone = pann.solve(problem, **options, width=0)
-    both = pann.solve(problem, **options, width=6, depth=1)
+    where = pann.Collocation(points=200, sampling="equispaced")
+    alone = pann.solve(problem, pann.Polynomial(degree=8, collocation=where))
+    network = pann.MLP(width=6, depth=1)
+    both = pann.solve(
+        problem, pann.Hybrid(degree=8, network=network, iterations=60, collocation=where)
+    )
     assert both.model.num_units == 6
     assert both.rel_l2 < 1e-2 * alone.rel_l2
 

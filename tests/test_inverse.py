@@ -12,6 +12,7 @@ from scipy.special import erf
 
 import pann
 from pann.basis import make_basis
+from pann.numerics.gauss_newton import relative_size
 from pann.pde import Data, Dirichlet, Initial, Problem
 from pann.pde.collocation import make_block
 from pann.pde.placing import place_conditions, place_inside
@@ -20,14 +21,15 @@ from pann.problems import kdv_inverse
 from pann.solvers.data_fit import (
     Forward,
     Linearized,
+    Rows,
+    arrays_of,
     fit_parameters,
     fit_with_data,
     is_determined,
     other_guesses,
-    rows_at,
     smooth_fit,
 )
-from pann.solvers.newton import Unknowns, _size, residual_and_jacobian, start
+from pann.solvers.newton import System, Unknowns, start
 
 # ---- The linear algebra ----
 
@@ -111,8 +113,9 @@ def test_rows_in_numpy_are_those_of_newton_in_the_order_of_the_parameters() -> N
         unknowns = start(basis.num_terms, 2, problem.parameters, "float64")
         b = np.random.default_rng(0).normal(size=unknowns.b.shape)
         unknowns = dataclasses.replace(unknowns, b=jnp.asarray(b))
-        residual, jacobian = residual_and_jacobian(blocks, unknowns, None)
-        found, columns = rows_at(blocks, unknowns)
+        residual, jacobian = System(blocks, None).linearize(unknowns)
+        rows = Rows(blocks, tuple(unknowns.parameters))
+        found, columns = rows.linearized(np.concatenate(arrays_of(unknowns)))
     np.testing.assert_allclose(found, residual, atol=1e-12)
     np.testing.assert_allclose(columns, jacobian, atol=1e-10)
 
@@ -179,7 +182,7 @@ def test_without_noise_the_parameters_are_exact() -> None:
 
 def test_twice_the_noise_gives_twice_the_deviation() -> None:
     once, twice = (
-        pann.solve(advection_diffusion(noise), degree=12).parameter_deviations["c"]
+        pann.solve(advection_diffusion(noise), pann.Hybrid(degree=12)).parameter_deviations["c"]
         for noise in (0.02, 0.04)
     )
     assert twice == pytest.approx(2 * once, rel=0.3)
@@ -199,7 +202,7 @@ def measured_rod(seed: int, noise: float = 0.02) -> Problem:
 
 
 def test_errors_are_as_large_as_the_deviations_say() -> None:
-    solved = [pann.solve(measured_rod(seed), degree=10) for seed in range(12)]
+    solved = [pann.solve(measured_rod(seed), pann.Hybrid(degree=10)) for seed in range(12)]
     errors = [(s.parameters["k"] - 0.7) / s.parameter_deviations["k"] for s in solved]
     # The mean of 12 squares of standard normal numbers is in this range in 99.9% of all cases.
     assert 0.15 < np.mean(np.square(errors)) < 2.8
@@ -240,7 +243,9 @@ def test_a_parameter_that_enters_nonlinearly_is_found() -> None:
         [Data(where, 1 / (1 + np.exp(0.4) * where[:, 0]))],
         parameters={"p": -1.0},
     )
-    assert pann.solve(problem, degree=24).parameters["p"] == pytest.approx(0.4, abs=1e-6)
+    assert pann.solve(problem, pann.Hybrid(degree=24)).parameters["p"] == pytest.approx(
+        0.4, abs=1e-6
+    )
 
 
 def test_a_field_without_data_is_found_as_well() -> None:
@@ -324,7 +329,7 @@ def test_the_sign_of_a_first_guess_stays_where_it_does_not_matter() -> None:
 
 
 def test_a_degree_that_does_not_resolve_the_solution_is_said_to_be_too_low() -> None:
-    solution = pann.solve(unknown_source(0), degree=8, width=0)
+    solution = pann.solve(unknown_source(0), pann.Polynomial(degree=8))
     assert solution.report.stop.startswith("not resolved: the relative residual is ")
     assert "raise the degree, or leave it out" in str(solution)
 
@@ -438,7 +443,7 @@ def test_a_step_of_a_parameter_is_judged_relative_to_its_size(scale: float) -> N
     with jax.enable_x64(True):
         moved = Unknowns(jnp.ones((3, 1)), {"p": jnp.asarray(4 * scale)})
         step = Unknowns(1e-3 * jnp.ones((3, 1)), {"p": jnp.asarray(-scale)})
-        assert float(_size(step, moved)) == pytest.approx(0.25)
+        assert float(relative_size(step, moved)) == pytest.approx(0.25)
 
 
 # ---- The start, and the weight of the data ----
@@ -488,7 +493,7 @@ def test_a_residual_that_is_not_finite_is_refused_with_the_parameters() -> None:
         parameters={"p": 1.0},
     )
     with pytest.raises(ValueError, match=r"not finite for a fit of the data with the parameters p"):
-        pann.solve(problem, degree=6)
+        pann.solve(problem, pann.Hybrid(degree=6))
 
 
 def test_one_datum_is_enough_for_one_parameter() -> None:
@@ -504,8 +509,10 @@ def test_one_datum_is_enough_for_one_parameter() -> None:
     assert solution.parameter_deviations == {}
 
 
-def test_a_network_that_is_asked_for_is_trained_beside() -> None:
-    solution = pann.solve(measured_rod(0), degree=8, width=4, depth=1, iterations=5)
+def test_a_network_that_is_asked_for_is_trained_as_well() -> None:
+    solution = pann.solve(
+        measured_rod(0), pann.Hybrid(degree=8, network=pann.MLP(width=4, depth=1), iterations=5)
+    )
     assert solution.parameters["k"] == pytest.approx(0.7, rel=0.02)
 
 

@@ -7,7 +7,7 @@ import pytest
 import pann
 from pann import Box, Dirichlet, Interface, Problem
 from pann.pde import Break
-from pann.pde.jumps import breaks
+from pann.pde.interfaces import breaks
 
 LINE = Box(x=(-1, 1))
 SQUARE = Box(x=(0, 2), y=(-1, 1))

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import pann
 from pann import Box, Dirichlet, Problem, make_basis, solve
 from pann.basis import PiecewiseLegendre
 from pann.pde.collocation import make_block
@@ -65,6 +66,14 @@ def test_what_is_larger_than_the_bound_is_made_each_time_and_needs_no_key():
         cache.get(lambda: pytest.fail("no key is needed"), 31, lambda: made.append(1))
     assert len(made) == 2
     assert len(cache) == 0
+
+
+def test_the_bytes_of_keys_count():
+    cache, made = BoundedCache(30), []
+    for key in (b"a" * 15, b"b" * 15, b"a" * 15):
+        cache.get(lambda key=key: ("points", (key, 2)), 10, lambda: made.append(1))
+    assert len(made) == 3
+    assert len(cache) == 1
 
 
 # ---- Blocks ----
@@ -137,7 +146,7 @@ def test_a_residual_need_not_be_hashable():
             return u.xx + u.yy
 
     problem = Problem(SQUARE, Equation(), [Dirichlet(SQUARE.boundary, lambda x, y: x * (y - 1))])
-    solution = solve(problem, degree=3, width=0)
+    solution = solve(problem, pann.Polynomial(degree=3))
     assert solution(x=0.5, y=2.0) == pytest.approx(0.5, abs=1e-12)
 
 
@@ -147,12 +156,14 @@ def test_a_residual_need_not_be_hashable():
 @pytest.mark.parametrize("make", [poisson, bratu])
 def test_a_second_right_hand_side_gets_its_own_solution(make):
     for exact in (waves, slope, waves):
-        assert solve(make(exact), degree=18, width=0).rel_l2 < 1e-11
+        assert solve(make(exact), pann.Polynomial(degree=18)).rel_l2 < 1e-11
 
 
 def test_each_seed_has_its_own_fresh_points_and_the_same_solution():
     problem = poisson(slope)
-    first, other, again = (solve(problem, degree=8, width=0, seed=seed) for seed in (0, 1, 0))
+    first, other, again = (
+        solve(problem, pann.Polynomial(degree=8), seed=seed) for seed in (0, 1, 0)
+    )
     assert first.residual == again.residual != other.residual
     at = np.linspace(-1, 1, 7)
     np.testing.assert_array_equal(first(x=at, y=at + 1), other(x=at, y=at + 1))

@@ -23,9 +23,9 @@ def double_precision():
         yield
 
 
-@pytest.mark.parametrize("name", ["grey_scott", "poisson", "allen_cahn", "darcy"])
+@pytest.mark.parametrize("name", ["gray_scott", "poisson", "allen_cahn", "darcy"])
 def test_the_laplacian_is_one_channel_of_gradient_training(name):
-    problem = PROBLEMS[name](faithful=True) if name == "grey_scott" else PROBLEMS[name]()
+    problem = PROBLEMS[name](faithful=True) if name == "gray_scott" else PROBLEMS[name]()
     points = uniform(problem.domain, 30, seed=0).coordinates
     placed = place_inside(problem, points, problem.asked.orders)
     merged = with_laplacian(placed)

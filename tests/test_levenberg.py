@@ -1,4 +1,4 @@
-"""Levenberg-Marquardt beside a polynomial: its steps, its damping, its checkpoints."""
+"""Levenberg-Marquardt together with a polynomial: its steps, its damping, its precision."""
 
 import dataclasses
 
@@ -12,14 +12,14 @@ import pann
 from pann.basis import make_basis
 from pann.model.architecture import Architecture
 from pann.network import activation_named
+from pann.numerics.levenberg_marquardt import first_damping
 from pann.pde.collocation import make_block
 from pann.problems import allen_cahn
 from pann.solvers.levenberg import (
-    Damping,
     State,
-    _system,
     jacobians,
     levenberg_marquardt,
+    linearized,
     residual_norm,
     try_steps,
 )
@@ -38,7 +38,7 @@ BASIS = make_basis(PROBLEM.domain, 3)
 
 
 def blocks_with(num_points: int) -> tuple:
-    setup = Setup(PROBLEM, PROBLEM.asked.orders, num_points, "sobol", 0, lambda told: None, 20, 1.0)
+    setup = Setup(PROBLEM, num_points, "sobol", condition_points=20, condition_weight=1.0)
     return tuple(make_block(each, PROBLEM, BASIS, "float64") for each in setup.placed(BASIS))
 
 
@@ -56,27 +56,27 @@ def state_with(width: int) -> State:
 def test_a_step_is_the_damped_least_squares_solution(num_points, width):
     """By numpy, of the residual and the scaled step below it; both forms of the normal matrix."""
     state, blocks = state_with(width), blocks_with(num_points)
-    system = eqx.filter_jit(_system)(blocks, state, PROBLEM.domain)
+    problem = eqx.filter_jit(linearized)(blocks, state, PROBLEM.domain)
     residual, by_b, by_network = (
         np.asarray(each) for each in eqx.filter_jit(jacobians)(blocks, state, PROBLEM.domain)
     )
     count, terms = by_network.shape[1], by_b.shape[1]
     assert (len(residual) < count) == (num_points < 100)
     damping = 0.03
-    weights = np.sqrt(damping) * np.diag(system.lengths)
+    weights = np.sqrt(damping) * np.diag(problem.lengths)
     stacked = np.block([[by_network, by_b], [weights, np.zeros((count, terms))]])
     right = np.concatenate([residual, np.zeros(count)])
     expected = np.linalg.lstsq(stacked, right, rcond=None)[0]
-    step, step_b, foretold = eqx.filter_jit(system.step)(jnp.asarray(damping))
+    step, step_b, predicted = eqx.filter_jit(problem.step)(jnp.asarray(damping))
     np.testing.assert_allclose(np.concatenate([step, step_b]), expected, rtol=1e-6, atol=1e-8)
     left = residual - by_network @ expected[:count] - by_b @ expected[count:]
-    assert foretold == pytest.approx(residual @ residual - left @ left, rel=1e-8)
+    assert predicted == pytest.approx(residual @ residual - left @ left, rel=1e-8)
 
 
 def test_damping_falls_where_the_model_is_right_and_grows_where_it_is_not():
     state, blocks = state_with(4), blocks_with(60)
     norm = eqx.filter_jit(residual_norm)(blocks, state, PROBLEM.domain)
-    at = lambda value: Damping(jnp.asarray(value), jnp.asarray(2.0))
+    at = first_damping
     careful = try_steps(blocks, blocks, state, norm, at(1e3), PROBLEM.domain)
     assert careful.accepted
     assert careful.norm < norm
@@ -95,7 +95,7 @@ def test_training_finds_what_the_polynomial_cannot():
         domain, lambda u, x, y: u.laplacian, lambda x, y: jnp.tanh(6 * (x + 0.5 * y))
     )
     basis = make_basis(domain, 6)
-    setup = Setup(front, front.asked.orders, 300, "sobol", 0, lambda told: None, 80, 1.0)
+    setup = Setup(front, 300, "sobol", condition_points=80, condition_weight=1.0)
     blocks = tuple(make_block(each, front, basis, "float64") for each in setup.placed(basis))
     architecture = Architecture((10,), activation_named("tanh"), None, 0.0, None, False, "float64")
     parameters = architecture.start(2, 0, 1, key=jax.random.key(0))
@@ -110,8 +110,13 @@ def test_a_network_trains_in_single_precision():
     front = pann.Problem.manufactured(
         pann.Box(x=(-1, 1)), lambda u, x: u.xx, lambda x: jnp.tanh(4 * x)
     )
-    options = {"degree": 4, "width": 6, "depth": 1, "iterations": 20, "points": 60}
-    solution = pann.solve(front, precision="float32", **options)
+    method = pann.Hybrid(
+        degree=4,
+        network=pann.MLP(width=6, depth=1),
+        iterations=20,
+        collocation=pann.Collocation(points=60),
+    )
+    solution = pann.solve(front, method, precision="float32")
     assert solution.model.parameters.a.dtype == jnp.float32
     x = np.linspace(-1, 1, 500)
     best = np.polynomial.Legendre.fit(x, np.tanh(4 * x), 4)(x) - np.tanh(4 * x)

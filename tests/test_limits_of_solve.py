@@ -10,9 +10,11 @@ import pytest
 
 import pann
 from pann.domain import Box
+from pann.methods import RunOptions
 from pann.pde import Dirichlet, Initial, Problem
 from pann.runtime.limits import Stopped
 from pann.solvers.solution import Report, verdict
+from pann.solvers.solve import solve_run
 
 LINE = Box(x=(-1.0, 1.0))
 ZERO = [Dirichlet(LINE.boundary, 0.0)]
@@ -44,22 +46,29 @@ class StopsAt:
 
 
 def test_the_first_line_says_whether_to_rely_on_it():
-    good = pann.solve(Problem(LINE, lambda u: u.xx + 2.0, ZERO), width=0, degree=4, progress=False)
-    poor = pann.solve(KINK, width=0, degree=6, progress=False)
+    good = pann.solve(
+        Problem(LINE, lambda u: u.xx + 2.0, ZERO), pann.Polynomial(degree=4), progress=False
+    )
+    poor = pann.solve(KINK, pann.Polynomial(degree=6), progress=False)
     assert str(good).startswith("resolved: relative residual ")
     assert str(poor).startswith("NOT RESOLVED: relative residual ")
-    assert "give a higher degree than 6, or width=32" in str(poor)
+    hint = "give a higher degree than 6, or a network, pann.Hybrid(network=pann.MLP(width=32))"
+    assert hint in str(poor)
     assert "to go on" not in str(good)
     assert poor.report.rel_l2 <= poor.report.error_estimate
 
 
 def test_hints_fit_what_was_used():
-    network = pann.solve(KINK, degree=3, width=4, iterations=2, activation="tanh", progress=False)
+    network = pann.solve(
+        KINK,
+        pann.Hybrid(degree=3, network=pann.MLP(width=4, activation="tanh"), iterations=2),
+        progress=False,
+    )
     assert "a wider network than 4 units" in str(network)
     nonlocal_kink = Problem(LINE, lambda u, x: u.xx - jnp.abs(x) - u.integral(), ZERO)
-    integral = pann.solve(nonlocal_kink, degree=6, progress=False)
+    integral = pann.solve(nonlocal_kink, pann.Hybrid(degree=6), progress=False)
     assert str(integral).endswith("to go on: give a higher degree than 6")
-    windows = pann.solve_in_windows(TRANSPORT, modes=2, degree=3, windows=1, progress=False)
+    windows = pann.solve(TRANSPORT, pann.Windows(windows=1, modes=2, degree=3), progress=False)
     assert not windows.report.resolved
     assert "pann.solve(problem, tolerance=...), or more windows" in str(windows)
 
@@ -82,7 +91,7 @@ def test_verdicts_have_their_figures(changes, expected):
 
 
 def test_the_report_is_of_points_that_chose_nothing():
-    report = pann.solve(KINK, degree=8, width=0, progress=False).report
+    report = pann.solve(KINK, pann.Polynomial(degree=8), progress=False).report
     chosen_by = report.trials[0]["residual"]
     assert report.residual != chosen_by
     assert report.residual == pytest.approx(chosen_by, rel=0.2)
@@ -103,11 +112,11 @@ def test_a_stop_on_the_ladder_gives_the_best_so_far_and_says_what_is_next():
 
 
 def test_networks_are_announced_with_their_time_and_can_be_left_out():
-    progress = StopsAt("networks beside degree 6, about ")
-    options = {"degree": 6, "width": 6, "iterations": 4, "activation": "tanh"}
-    solution = pann.solve(KINK, **options, progress=progress)
+    progress = StopsAt("networks next to degree 6, about ")
+    method = pann.Hybrid(degree=6, network=pann.MLP(width=6, activation="tanh"), iterations=4)
+    solution = pann.solve(KINK, method, progress=progress)
     assert solution.model.num_units == 0
-    assert "next would have been networks beside degree 6, about" in solution.report.stop
+    assert "next would have been networks next to degree 6, about" in solution.report.stop
 
 
 def test_a_network_that_is_stopped_is_kept_if_it_helps():
@@ -118,11 +127,12 @@ def test_a_network_that_is_stopped_is_kept_if_it_helps():
         if sum(steps) >= 8:
             raise Stopped("the test")
 
-    options = {"degree": 6, "width": 6, "depth": 1, "iterations": 60, "activation": "tanh"}
-    solution = pann.solve(KINK, **options, progress=stop_from_the_eighth_on)
+    network = pann.MLP(width=6, depth=1, activation="tanh")
+    method = pann.Hybrid(degree=6, network=network, iterations=60)
+    solution = pann.solve(KINK, method, progress=stop_from_the_eighth_on)
     assert solution.report.stopped == "the test"
     assert solution.model.num_units == 6
-    assert solution.residual < pann.solve(KINK, degree=6, width=0, progress=False).residual
+    assert solution.residual < pann.solve(KINK, pann.Polynomial(degree=6), progress=False).residual
 
 
 def test_windows_that_are_stopped_end_where_they_are():
@@ -139,7 +149,7 @@ def test_windows_that_are_stopped_end_where_they_are():
 
 
 def test_a_tolerance_that_is_stopped_is_not_met():
-    solution = pann.solve(KINK, tolerance=1e-9, width=0, progress=StopsAt("resolution"))
+    solution = pann.solve(KINK, pann.Polynomial(), tolerance=1e-09, progress=StopsAt("resolution"))
     assert solution.report.met is False
     assert solution.report.error_estimate == np.inf
     assert "next would have been a finer resolution" in solution.report.stop
@@ -160,17 +170,18 @@ def test_ctrl_c_gives_the_best_so_far():
     assert solution.report.stopped == "Ctrl-C"
     assert solution.report.degree in (8, 16)
     with pytest.raises(KeyboardInterrupt):
-        pann.solve(KINK, report=press)
+        solve_run(KINK, None, RunOptions(), progress=press, ctrl_c=False)
 
 
 def test_what_was_stopped_goes_on(tmp_path):
-    options = {"degree": 6, "width": 5, "depth": 1, "iterations": 12, "activation": "tanh"}
-    whole = pann.solve(KINK, **options, progress=False)
+    network = pann.MLP(width=5, depth=1, activation="tanh")
+    method = pann.Hybrid(degree=6, network=network, iterations=12)
+    whole = pann.solve(KINK, method, progress=False)
     folder = tmp_path / "run"
-    stopped = pann.solve(KINK, **options, out=folder, progress=StopsAt("networks"))
+    stopped = pann.solve(KINK, method, out=folder, progress=StopsAt("networks"))
     assert stopped.report.stopped
     assert pann.load(folder / "solution.pann").report.stopped == "the test"
-    resumed = pann.solve(KINK, **options, out=folder, resume=True, progress=False)
+    resumed = pann.solve(KINK, method, out=folder, resume=True, progress=False)
     assert resumed.report.stopped is None
     x = np.linspace(-1, 1, 9)
     np.testing.assert_array_equal(resumed(x), whole(x))
@@ -178,8 +189,10 @@ def test_what_was_stopped_goes_on(tmp_path):
 
 
 def test_progress_shows_what_is_tried(capfd):
-    pann.solve(Problem(LINE, lambda u: u.xx + 2.0, ZERO, name="parabola"), width=0, progress=True)
+    pann.solve(
+        Problem(LINE, lambda u: u.xx + 2.0, ZERO, name="parabola"), pann.Polynomial(), progress=True
+    )
     shown = capfd.readouterr().err
     assert "parabola: degree 8 1/8  fresh residual" in shown
-    pann.solve(Problem(LINE, lambda u: u.xx + 2.0, ZERO), width=0)
+    pann.solve(Problem(LINE, lambda u: u.xx + 2.0, ZERO), pann.Polynomial())
     assert capfd.readouterr().err == ""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pann.runtime import matmul
+from pann.runtime.platform import on_cpu
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +18,7 @@ def double_precision():
 @pytest.fixture
 def on_a_gpu(monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    monkeypatch.setattr(matmul, "ROWS_A_BLOCK", 16)
+    monkeypatch.setattr(matmul, "ROWS_PER_BLOCK", 16)
 
 
 def make_rows(count, columns):
@@ -71,3 +72,14 @@ def test_half_of_a_symmetric_product(count, on_a_gpu, monkeypatch):
     rows, _ = make_rows(count, 1)
     found = np.tril(matmul.lower_gram(rows))
     np.testing.assert_allclose(found, np.tril(np.asarray(rows) @ np.asarray(rows).T), atol=1e-12)
+
+
+def test_the_default_device_decides_before_the_backend(monkeypatch):
+    assert on_cpu()
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert not on_cpu()
+    with jax.default_device(jax.devices("cpu")[0]):
+        assert on_cpu()
+    with jax.default_device("cpu"):
+        assert on_cpu()
+    assert not on_cpu()

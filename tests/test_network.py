@@ -10,25 +10,24 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental.jet import jet
-from oracles import build, forward, random_parameters, replace
+from oracles import forward, random_parameters, replace
 from scipy import stats
 
 from pann.model.pann import trainable
 from pann.network import (
-    MLP,
     AxisEmbedding,
     AxisUnits,
     CircleEmbedding,
     Circles,
     Complementary,
     Glorot,
-    ModifiedMLP,
-    Periodic,
     PeriodicEmbedding,
+    PeriodicFeatures,
     RandomFourier,
     RandomFourierFeatures,
     RePU,
     activation_named,
+    draw_network,
 )
 
 TOLERANCES = {"float64": 1e-13, "float32": 1e-5}
@@ -204,7 +203,7 @@ def test_complementary_layers_after_the_first_are_glorots(sizes):
     [
         ({"scales": (0.0, 1.0)}, r"0 < low <= high, got \(0, 1\)"),
         ({"scales": (3.0, 2.0)}, r"0 < low <= high, got \(3, 2\)"),
-        ({"aligned": 1.5}, "a share between 0 and 1, got 1.5"),
+        ({"aligned": 1.5}, "a fraction between 0 and 1, got 1.5"),
     ],
 )
 def test_bad_initializations_are_refused(options, message):
@@ -230,9 +229,9 @@ def test_features_equal_a_forward_pass_in_numpy(kind, widths, dtype, rng):
 
 
 def test_a_network_gets_its_layers_from_its_arguments():
-    embedding = build(RandomFourierFeatures, frequencies=jnp.ones((4, 2)))
+    embedding = RandomFourierFeatures(jnp.ones((4, 2)))
     network = draw(
-        lambda key: MLP(
+        lambda key: draw_network(
             2,
             (400, 5),
             activation_named("sin"),
@@ -254,11 +253,12 @@ def test_a_network_gets_its_layers_from_its_arguments():
 def test_a_modified_network_gets_its_layers_from_its_arguments():
     embedding = CircleEmbedding((1,), 2)
     network = draw(
-        lambda key: ModifiedMLP(
+        lambda key: draw_network(
             2,
             (400, 400),
             activation_named("sin"),
             key=key,
+            gated=True,
             initialization=Complementary((3.0, 4.0)),
             embedding=embedding,
             dtype="float32",
@@ -279,7 +279,7 @@ def test_a_modified_network_gets_its_layers_from_its_arguments():
 @pytest.mark.parametrize("widths", [(5,), (5, 4), (5, 5, 4)])
 def test_gates_need_layers_of_equal_width(widths):
     with pytest.raises(ValueError, match=r"two or more hidden layers of equal width, got \(5,"):
-        ModifiedMLP(2, widths, activation_named("tanh"), key=jax.random.key(0))
+        draw_network(2, widths, activation_named("tanh"), key=jax.random.key(0), gated=True)
 
 
 @pytest.mark.parametrize("widths", [(5, 5), (5, 5, 5)])
@@ -350,10 +350,15 @@ def test_dropout_is_off_without_a_key_and_differs_from_point_to_point():
 # ---- Embeddings ----
 
 
+def drawn(options, num_inputs, dtype="float64"):
+    tanh = activation_named("tanh")
+    return draw(lambda key: options.build(num_inputs, tanh, key=key, dtype=dtype))
+
+
 @pytest.mark.parametrize("dtype", PRECISIONS)
 def test_random_fourier_features_match_numpy(dtype, rng):
     frequencies = jnp.asarray(2 * rng.normal(size=(5, 3)), dtype)
-    embedding = build(RandomFourierFeatures, frequencies=frequencies)
+    embedding = RandomFourierFeatures(frequencies)
     x = rng.uniform(-1, 1, 3).astype(dtype)
     phase = np.asarray(embedding.frequencies) @ x
     assert embedding.num_outputs == 10
@@ -364,7 +369,7 @@ def test_random_fourier_features_match_numpy(dtype, rng):
 
 
 def test_random_fourier_frequencies_have_their_scale():
-    frequencies = draw(lambda key: RandomFourierFeatures(4, 500, 3.0, key=key)).frequencies
+    frequencies = drawn(RandomFourier(500, 3.0), 4).frequencies
     assert stats.kstest(np.ravel(frequencies) / 3, "norm").pvalue > 1e-4
 
 
@@ -372,8 +377,7 @@ def test_random_fourier_frequencies_have_their_scale():
 @pytest.mark.parametrize("dtype", PRECISIONS)
 def test_the_periodic_embedding_matches_a_loop_over_features(dtype, rectified, rng):
     normal = lambda *shape: jnp.asarray(rng.normal(size=shape), dtype)
-    embedding = build(
-        PeriodicEmbedding,
+    embedding = PeriodicEmbedding(
         frequencies=normal(3, 5),
         weights=normal(3, 4, 10),
         biases=normal(3, 4),
@@ -400,9 +404,7 @@ def test_the_periodic_embedding_matches_a_loop_over_features(dtype, rectified, r
 def test_axis_units_match_a_loop_over_units(dtype, rng):
     slopes, centers = (jnp.asarray(rng.normal(size=8), dtype) for _ in range(2))
     activation = activation_named("sin")
-    embedding = build(
-        AxisEmbedding, slopes=slopes, centers=centers, num_inputs=3, activation=activation
-    )
+    embedding = AxisEmbedding(slopes, centers, num_inputs=3, activation=activation)
     x = rng.uniform(-1, 1, 3).astype(dtype)
     expected = [
         np.sin(float(slope) * (x[unit % 3] - float(center)))
@@ -417,14 +419,14 @@ def test_axis_units_match_a_loop_over_units(dtype, rng):
     "options, kind, num_outputs",
     [
         (RandomFourier(7), RandomFourierFeatures, 14),
-        (Periodic(5, 4), PeriodicEmbedding, 3 * 4 + 3),
+        (PeriodicFeatures(5, 4), PeriodicEmbedding, 3 * 4 + 3),
         (AxisUnits(11), AxisEmbedding, 11),
         (Circles((0, 2)), CircleEmbedding, 5),
         (Circles((1,), 6), CircleEmbedding, 12),
     ],
 )
 def test_options_build_their_embedding(options, kind, num_outputs):
-    made = draw(lambda key: options.build(3, activation_named("tanh"), key=key, dtype="float32"))
+    made = drawn(options, 3, "float32")
     assert isinstance(made, kind)
     assert made.num_outputs == num_outputs
     assert {leaf.dtype.name for leaf in jax.tree.leaves(made)} <= {"float32"}
@@ -434,9 +436,7 @@ def test_options_build_their_embedding(options, kind, num_outputs):
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
 def test_random_waves_of_circles_match_numpy_and_are_periodic(dtype, rng):
-    options = Circles((1,), 5, 2.0)
-    tanh = activation_named("tanh")
-    embedding = draw(lambda key: options.build(2, tanh, key=key, dtype=dtype))
+    embedding = drawn(Circles((1,), 5, 2.0), 2, dtype)
     x = rng.uniform(-1, 1, 2).astype(dtype)
     circles = np.array([x[0], np.cos(np.pi * x[1]), np.sin(np.pi * x[1])])
     phase = np.asarray(embedding.waves.frequencies) @ circles
@@ -448,9 +448,7 @@ def test_random_waves_of_circles_match_numpy_and_are_periodic(dtype, rng):
 
 
 def test_random_waves_of_circles_have_their_scale():
-    options, tanh = Circles((1, 2), 500, 3.0), activation_named("tanh")
-    embedding = draw(lambda key: options.build(3, tanh, key=key, dtype="float64"))
-    frequencies = embedding.waves.frequencies
+    frequencies = drawn(Circles((1, 2), 500, 3.0), 3).waves.frequencies
     assert frequencies.shape == (500, 5)
     assert stats.kstest(np.ravel(frequencies) / 3, "norm").pvalue > 1e-4
 
@@ -461,10 +459,15 @@ def test_a_negative_number_of_waves_is_refused():
 
 
 def test_only_random_fourier_frequencies_are_fixed():
-    fourier = draw(lambda key: RandomFourierFeatures(2, 4, key=key))
-    periodic = draw(lambda key: PeriodicEmbedding(2, 4, 3, key=key))
-    axes = draw(lambda key: AxisEmbedding(2, 9, activation_named("tanh"), key=key))
-    circles = CircleEmbedding((0, 1), 2, draw(lambda key: RandomFourierFeatures(4, 3, key=key)))
+    fourier, periodic, axes, circles = (
+        drawn(options, 2)
+        for options in (
+            RandomFourier(4),
+            PeriodicFeatures(4, 3),
+            AxisUnits(9),
+            Circles((0, 1), 3),
+        )
+    )
     embeddings = ((fourier, False), (periodic, True), (axes, True), (circles, False))
     for embedding, moves in embeddings:
         parameters = random_parameters(0, embedding=embedding, bias=True)
@@ -477,7 +480,7 @@ def test_only_random_fourier_frequencies_are_fixed():
 
 
 def test_no_gradient_reaches_fixed_frequencies():
-    embedding = build(RandomFourierFeatures, frequencies=jnp.ones((4, 2)))
+    embedding = RandomFourierFeatures(jnp.ones((4, 2)))
     network = random_parameters(0, embedding=embedding).network
     total = lambda net: jnp.sum(net.features(jnp.array([0.3, 0.1])))
     gradient = eqx.filter_jit(eqx.filter_grad(total))(network)

@@ -1,5 +1,7 @@
 """The paper's experiments: rows that cover its tables, runs at the smallest size, comparisons."""
 
+import ast
+import importlib
 import itertools
 import json
 import pathlib
@@ -9,22 +11,88 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import pann
+import reproduction
 from pann.problems import PROBLEMS
 from pann.runs import Result as RunResult
-from pann.runs import Row, Store, kept, sweep
-from pann.solvers import gradient
-from pann.training import LBFGS, Adam, Prune
-from reproduction import equations, published, readings, regressions, spectra
+from pann.runs import Row, Store, fields_of, halves_of, history_of, sweep
+from pann.training import LBFGS, PAPER_EQUATIONS, Adam, Prune
+from reproduction import equations, methods, published, readings, spectra
 from reproduction.cells import Measured
 from reproduction.cli import app
-from reproduction.comparison import FORMATS, Table, compare
+from reproduction.comparison import FORMATS, Table, compare, summarize
 from reproduction.degrees import degree_of
 from reproduction.experiments import EXPERIMENTS, MODES, SIZES, experiment_named
-from reproduction.summary import summarize
 
 
 def run(*arguments: object) -> Result:
     return CliRunner().invoke(app, [*(str(argument) for argument in arguments)])
+
+
+# ---- What the paper's code uses of the library ----
+
+# Everything else of `pann` may change without a word.
+PUBLIC = {
+    "pann",
+    "pann.baselines",
+    "pann.basis",
+    "pann.cli",
+    "pann.io",
+    "pann.methods",
+    "pann.model",
+    "pann.network",
+    "pann.pde",
+    "pann.plot",
+    "pann.points",
+    "pann.problems",
+    "pann.problems.functions",
+    "pann.regression",
+    "pann.report",
+    "pann.report.charts",
+    "pann.report.page",
+    "pann.report.texts",
+    "pann.runs",
+    "pann.runtime",
+    "pann.solvers",
+    "pann.training",
+}
+
+
+def not_public(source: str) -> list[str]:
+    """Names of `pann` that a source imports, though they are deep or private."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names = [each.name for each in node.names if each.name.split(".")[0] == "pann"]
+            found += [name for name in names if name not in PUBLIC]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "pann":
+            module = importlib.import_module(node.module) if node.module in PUBLIC else None
+            known = getattr(module, "__all__", None)
+            for name in (each.name for each in node.names):
+                is_known = known is None or name in known or f"{node.module}.{name}" in PUBLIC
+                if module is None or not is_known or name.startswith("_"):
+                    found.append(f"{node.module}.{name}")
+    return found
+
+
+@pytest.mark.parametrize(
+    "path", sorted(pathlib.Path(reproduction.__file__).parent.rglob("*.py")), ids=lambda p: p.stem
+)
+def test_only_public_names_of_the_library_are_imported(path: pathlib.Path) -> None:
+    assert not_public(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pann.solvers.plan",
+        "from pann.solvers.plan import make_plan",
+        "from pann.solvers import plan",
+        "from pann.runs import _store",
+        "def f():\n    from pann.cli.terminal import plainly",
+    ],
+)
+def test_a_deep_or_private_import_is_found(source: str) -> None:
+    assert len(not_public(source)) == 1
 
 
 # ---- Rows ----
@@ -46,7 +114,7 @@ def test_every_published_cell_of_an_equation_has_its_row(name: str) -> None:
     assert all(row.configuration["adam_steps"] == 100_000 for row in rows)
 
 
-def test_rows_are_told_apart_by_size_mode_and_trials() -> None:
+def test_rows_differ_by_size_mode_and_trials() -> None:
     for name in ("alpha", "kdv", "darcy"):
         experiment = experiment_named(name)
         sizes = [set(experiment.rows(size, "faithful", None)) for size in SIZES]
@@ -75,14 +143,14 @@ def test_the_quick_size_has_every_network_and_no_run_twice(name: str) -> None:
 
 
 def test_lbfgs_is_as_long_as_measured_at_full_size() -> None:
-    """As `recipe="paper"` where the published polynomials say so, else 400 iterations."""
-    (paper,) = (stage for stage in gradient.PAPER if isinstance(stage, LBFGS))
+    """As `Training.paper()` where the published polynomials say so, else 400 iterations."""
+    (paper,) = (stage for stage in PAPER_EQUATIONS if isinstance(stage, LBFGS))
     lengths = {}
     for name in (*equations.NAMES, "equal_cost", "darcy", "landscape"):
         for row in experiment_named(name).rows("full", "faithful", None):
             (lbfgs,) = (
                 stage
-                for stage in equations.faithful_options(row.configuration)["recipe"]
+                for stage in methods.equation_options(row.configuration)["method"].stages
                 if isinstance(stage, LBFGS)
             )
             lengths.setdefault(name, set()).add((lbfgs.iterations, lbfgs.memory))
@@ -94,7 +162,7 @@ def test_lbfgs_is_as_long_as_measured_at_full_size() -> None:
         "darcy",
         "landscape",
     }
-    assert lengths["kdv"] == lengths["ks"] == lengths["grey_scott"] == {(400, 50)}
+    assert lengths["kdv"] == lengths["ks"] == lengths["gray_scott"] == {(400, 50)}
 
 
 def test_degrees_of_rows_follow_the_papers_rule() -> None:
@@ -106,14 +174,15 @@ def test_degrees_of_rows_follow_the_papers_rule() -> None:
 
 
 def test_the_recipes_are_those_of_the_paper() -> None:
-    adam, first, lbfgs, second = equations.recipe(100_000, 400)
+    steps = {"adam_steps": 100_000, "lbfgs_iterations": 400}
+    adam, first, lbfgs, second = methods.equation_recipe(steps)
     assert isinstance(adam, Adam)
     assert isinstance(lbfgs, LBFGS)
     assert (adam.steps, adam.rate.value, adam.rate.every) == (100_000, 1e-3, 2_000)
     assert lbfgs.iterations == 400
     assert first == second == Prune(1e-4)
-    told = {"adam_steps": 20_000, "lbfgs_iterations": 400}
-    adam, *rest = regressions.recipe(told, prunes=False)
+    steps = {"adam_steps": 20_000, "lbfgs_iterations": 400, "method": "DNN"}
+    adam, *rest = methods.regression_recipe(steps)
     assert adam.steps == 20_000
     assert rest == [LBFGS(400, record_every=20)]
 
@@ -166,9 +235,9 @@ def test_energies_of_a_polynomial_lie_at_its_degrees() -> None:
     np.testing.assert_allclose(energies.sum(axis=0), [1 / 9, 1 / 5], rtol=1e-12)
 
 
-def test_a_half_that_was_pruned_to_zero_has_no_shares_of_energy():
-    shares = spectra.energy_shares(np.array([[3.0, 0.0], [1.0, 0.0]]))
-    np.testing.assert_array_equal(shares, [[0.75, 0.0], [0.25, 0.0]])
+def test_a_half_that_was_pruned_to_zero_has_no_fractions_of_energy():
+    fractions = spectra.energy_fractions(np.array([[3.0, 0.0], [1.0, 0.0]]))
+    np.testing.assert_array_equal(fractions, [[0.75, 0.0], [0.25, 0.0]])
 
 
 # ---- What runs keep ----
@@ -179,13 +248,15 @@ def test_a_run_keeps_its_solution_on_a_grid() -> None:
     box = pann.Box(x=(0, 2), y=(-1, 1), t=(0, 3), time="t")
     exact = lambda x, y, t: t * x * y**2
     problem = pann.Problem(box, lambda u, x, y, t: u.t - x * y**2, [pann.Initial(0.0)], exact=exact)
-    arrays = kept.fields_of(pann.solve(problem, degree=4, width=0, windows=False))
+    arrays = fields_of(pann.solve(problem, pann.Polynomial(degree=4)))
     assert set(arrays) == {"axis_1_x", "axis_2_y", "u"}
     x, y = arrays["axis_1_x"][:, None], arrays["axis_2_y"]
     np.testing.assert_allclose(arrays["u"], 3 * x * y**2, atol=1e-5)
     line = pann.Box(x=(0, 1), t=(0, 1), time="t")
     advected = pann.Problem(line, lambda u, x, t: u.t - x, [pann.Initial(0.0)])
-    assert {"axis_1_t", "axis_2_x"} <= set(kept.fields_of(pann.solve(advected, degree=2, width=0)))
+    assert {"axis_1_t", "axis_2_x"} <= set(
+        fields_of(pann.solve(advected, pann.Polynomial(degree=2)))
+    )
 
 
 def test_a_fit_keeps_its_halves_and_its_curves() -> None:
@@ -193,12 +264,17 @@ def test_a_fit_keeps_its_halves_and_its_curves() -> None:
     points = np.random.default_rng(0).uniform([-1, 0], [1, 1], (80, 2))
     recipe = (Adam(20, record_every=5), Prune(1e-9), Adam(10, record_every=5))
     values = np.abs(points[:, 0]) + points[:, 1]
-    fitted = pann.fit(points, values, domain=box, degree=2, width=5, depth=1, recipe=recipe)
-    arrays = kept.halves_of(fitted.model, box)
+    fitted = pann.fit(
+        points,
+        values,
+        pann.Training(stages=recipe, degree=2, network=pann.MLP(width=5, depth=1)),
+        domain=box,
+    )
+    arrays = halves_of(fitted.model, box)
     np.testing.assert_allclose(arrays["u"], arrays["u_network"] + arrays["u_polynomial"], atol=1e-5)
     corner = fitted.model([[arrays["axis_1_x"][-1], arrays["axis_2_y"][0]]])
     np.testing.assert_allclose(arrays["u"][-1, 0], corner[0], rtol=1e-5)
-    history = kept.history_of(fitted)
+    history = history_of(fitted)
     assert history["step"][-1] == 30
     assert history["step"] == sorted(history["step"])
     last = fitted.outcomes[-1].history["data"][0, -1]
@@ -264,7 +340,7 @@ def test_figures_stand_beside_those_of_the_same_cell(tmp_path: pathlib.Path) -> 
 
 def test_tables_are_written_in_four_forms() -> None:
     table = Table("errors", ("model", "num_points", "ours"), (("PANN", "256", "1%"),))
-    text, markdown, latex, comma_separated = (table.shown(form) for form in FORMATS)
+    text, markdown, latex, comma_separated = (table.formatted(form) for form in FORMATS)
     assert text.splitlines()[-1].split() == ["PANN", "256", "1%"]
     assert markdown.splitlines()[2:] == [
         "| model | num_points | ours |",
@@ -275,18 +351,35 @@ def test_tables_are_written_in_four_forms() -> None:
     assert r"num\_points" in latex
     assert comma_separated == "model,num_points,ours\nPANN,256,1%"
     with pytest.raises(ValueError, match=r"a table is one of text, .*, csv, got 'html'"):
-        table.shown("html")
+        table.formatted("html")
 
 
 # ---- The command line ----
 
 
-def test_the_list_tells_every_experiment() -> None:
+def test_the_list_has_every_experiment() -> None:
     listed = [json.loads(line) for line in run("list", "--json").stdout.splitlines()]
     assert [each["name"] for each in listed] == [each.name for each in EXPERIMENTS]
     counts = {each["name"]: each["rows"]["full faithful"] for each in listed}
-    assert (counts["kdv"], counts["grey_scott"]) == (136, 51)
-    assert "grey_scott" in run("list").stdout
+    assert (counts["kdv"], counts["gray_scott"]) == (136, 51)
+    assert "gray_scott" in run("list").stdout
+
+
+def test_both_spellings_of_gray_scott_are_the_rows_of_the_paper(tmp_path: pathlib.Path) -> None:
+    """Records are found by a hash that has the paper's spelling, Grey-Scott."""
+    experiment = experiment_named("grey-scott")
+    assert experiment == experiment_named("gray_scott")
+    for size, mode in itertools.product(SIZES, MODES):
+        for row in experiment.rows(size, mode, None):
+            assert (row.experiment, row.configuration["problem"]) == ("grey_scott", "grey_scott")
+    assert published.load("grey_scott").equals(published.load("gray_scott"))
+    arguments = ("--size", "full", "--mode", "faithful", "--store", tmp_path, "--json")
+    gray, grey = (
+        run("status", "readings", f"--only=problem={name}", *arguments).stdout
+        for name in ("gray_scott", "grey_scott")
+    )
+    assert gray == grey
+    assert json.loads(gray)["missing"] > 0
 
 
 def test_status_counts_what_is_missing_and_wrong_names_are_a_sentence(
@@ -344,7 +437,7 @@ def test_a_table_has_rows_as_they_are_defined_now(tmp_path: pathlib.Path) -> Non
 def test_readings_are_called_by_the_iterations_that_they_make() -> None:
     called = {
         size: {
-            readings.told(row.configuration): row.configuration["lbfgs_iterations"]
+            readings.shown_reading(row.configuration): row.configuration["lbfgs_iterations"]
             for row in experiment_named("readings").rows(size, "faithful", None)
         }
         for size in ("quick", "full")
@@ -380,21 +473,22 @@ def test_readings_change_one_decision_each() -> None:
 def test_a_reading_reaches_the_problem_and_the_recipe() -> None:
     problem = equations.shortened(PROBLEMS["kdv"](faithful=True), 0.5)
     assert dict(zip(problem.domain.names, problem.domain.upper, strict=True)) == {"x": 1, "t": 0.5}
-    stages = equations.recipe(100, 20, signed=True)
+    steps = {"adam_steps": 100, "lbfgs_iterations": 20, "signed": True}
+    stages = methods.equation_recipe(steps)
     assert [stage.signed for stage in stages if isinstance(stage, Prune)] == [True, True]
     row = next(
         row.configuration
         for row in experiment_named("readings").rows("full", "faithful", 1)
         if row.configuration["reading"] == "L-BFGS to convergence"
     )
-    lbfgs = equations.faithful_options(row)["recipe"][-1]
+    lbfgs = methods.equation_options(row)["method"].stages[-1]
     assert (lbfgs.iterations, lbfgs.memory, lbfgs.tolerance) == (8_000, 100, 1e-7)
     row = next(
         row.configuration
         for row in experiment_named("readings").rows("full", "faithful", 1)
         if row.configuration["reading"] == "tensor product"
     )
-    assert equations.faithful_options(row)["basis"].num_terms == 13**2
+    assert methods.equation_options(row)["method"].basis.num_terms == 13**2
 
 
 def test_a_row_says_all_that_determines_it() -> None:

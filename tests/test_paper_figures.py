@@ -11,17 +11,19 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from pann import Box
 from pann.basis import make_basis
-from pann.domain import Box
+from pann.report.charts import Bars, Chart, Lines, Map
+from pann.report.plots import figure_of
 from pann.runs import Result, Store, sweep
 from pann.training import LBFGS, Adam, Prune
-from reproduction import housing, landscape, published, step_cost
+from reproduction import housing, landscape, methods, published, step_cost
 from reproduction.cli import app
 from reproduction.comparison import compare
-from reproduction.drawings import bars, histories, lines, maps
-from reproduction.drawings.finished import Finished
 from reproduction.experiments import EXPERIMENTS, MODES, experiment_named
-from reproduction.figures import FIGURES, draw, finished
+from reproduction.figures import FIGURES, Run, label, panels_of, runs_of
+from reproduction.pictures import draw
+from reproduction.spectra import spectrum
 
 # ---- The loss around a trained network ----
 
@@ -92,7 +94,7 @@ def test_every_published_cell_of_the_housing_data_has_its_row() -> None:
     for record in printed.to_dict("records"):
         told = ["" if published.is_missing(record[k]) else str(record[k]) for k in housing.CELL]
         assert tuple(told) in cells
-    adam, first, lbfgs, second = housing.recipe(rows[0].configuration)
+    adam, first, lbfgs, second = methods.regression_recipe(rows[0].configuration)
     assert isinstance(adam, Adam)
     assert isinstance(lbfgs, LBFGS)
     assert (adam.steps, adam.batch_size, lbfgs.iterations) == (20_000, None, 400)
@@ -143,7 +145,7 @@ def test_what_is_evaluated_at_each_step_is_the_table() -> None:
     np.testing.assert_allclose(fresh, basis.table(places), rtol=1e-12, atol=1e-12)
 
 
-def test_steps_are_timed_and_their_ratio_is_told(tmp_path: pathlib.Path) -> None:
+def test_steps_are_timed_and_their_ratio_is_recorded(tmp_path: pathlib.Path) -> None:
     experiment, store = experiment_named("tables"), Store(tmp_path)
     (row, *_) = experiment.rows("smoke", "faithful", None)
     assert sweep([row], experiment.work, store).done == 1
@@ -166,8 +168,8 @@ STEPS = [500.0, 1000.0, 1500.0]
 
 def made_up(configuration: dict, scratch: pathlib.Path) -> Result:
     """Figures that are a function of the row, so that a test can say what must be drawn of it."""
-    told = json.dumps(dict(configuration), sort_keys=True)
-    random = np.random.default_rng(zlib.crc32(told.encode()))
+    text = json.dumps(dict(configuration), sort_keys=True)
+    random = np.random.default_rng(zlib.crc32(text.encode()))
     first, second = random.uniform(0.1, 1, 2)
     if "extent" in configuration:
         alphas = np.linspace(-0.5, 0.5, configuration["resolution"])
@@ -182,6 +184,8 @@ def made_up(configuration: dict, scratch: pathlib.Path) -> Result:
         return Result({"errors": errors, "history": history, "solve_seconds": 10 * first})
     if "index_set" in configuration:
         return Result({"num_terms": configuration["dimension"] ** 2})
+    if "rounds" in configuration:
+        return Result({"seconds_with_tables": first, "seconds_without_tables": second, "ratio": 1})
     if "method" in configuration:
         pruned = {"pruned_network": 100 * first, "pruned_polynomial": 100 * second}
         return Result({"errors": [first, second], "fit_seconds": 60 * first, **pruned})
@@ -211,46 +215,96 @@ def test_every_figure_is_drawn_at_the_smallest_size(name: str, tmp_path: pathlib
     figure.canvas.draw()
 
 
+def numbers_in_plotly(chart: Chart) -> list[float]:
+    """Heights, lines and values as Plotly is given them; gaps left out."""
+    traces = [each for each in figure_of(chart)["data"] if each.get("hoverinfo") != "skip"]
+    axis = "z" if isinstance(chart, Map) else "x" if getattr(chart, "is_sideways", False) else "y"
+    found = np.concatenate([np.ravel(np.array(each[axis], float)) for each in traces])
+    return sorted(found[np.isfinite(found)])
+
+
+def numbers_in_matplotlib(chart: Chart, panel: Any) -> list[float]:
+    """The same as Matplotlib has drawn them."""
+    if isinstance(chart, Map):
+        (image,) = panel.get_images()
+        found = np.ravel(image.get_array())
+        found = np.log10(found) if chart.scale == "log" else found
+    elif isinstance(chart, Bars):
+        sideways = chart.is_sideways
+        found = np.array([b.get_width() if sideways else b.get_height() for b in panel.patches])
+    else:
+        found = np.concatenate([np.asarray(line.get_ydata(), float) for line in panel.get_lines()])
+    return sorted(found[np.isfinite(found)])
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_both_renderers_show_the_same_numbers(name: str, tmp_path: pathlib.Path) -> None:
+    """One description, drawn by Matplotlib and by Plotly."""
+    size = "quick" if name in ("reproduction", "poisson", "constraints") else "smoke"
+    experiment, store = experiment_named(name), store_of(name, size, tmp_path)
+    charts = [
+        chart
+        for panels in panels_of(name, runs_of(experiment, store, size), size)
+        for chart in panels.charts
+    ]
+    assert charts
+    drawn = [panel for panel in draw(experiment, store, size).axes if panel.get_title()]
+    assert [panel.get_title() for panel in drawn] == [chart.title for chart in charts]
+    for chart, panel in zip(charts, drawn, strict=True):
+        if isinstance(chart, Map) and chart.levels:  # a contour has no numbers to ask for
+            found = np.log10(np.ravel(chart.values))
+            found = sorted(found)
+        else:
+            found = numbers_in_matplotlib(chart, panel)
+        steps = np.ptp(found) / 2_000 if isinstance(chart, Map) else 0.0
+        np.testing.assert_allclose(numbers_in_plotly(chart), found, rtol=1e-6, atol=steps)
+        if isinstance(chart, Lines):
+            names = [each["name"] for each in figure_of(chart)["data"]]
+            assert names == [line.get_label() for line in panel.get_lines()]
+
+
 def test_lines_are_the_means_and_seconds_of_the_runs(tmp_path: pathlib.Path) -> None:
     store, experiment = store_of("reproduction", "full", tmp_path), experiment_named("reproduction")
     figure = draw(experiment, store)
     # By activation: errors of both modes, then seconds of both.
     panels = np.array(figure.axes).reshape(3, 4)
     assert [panel.get_title() for panel in panels[0]] == [
-        "relative l2 error, faithful",
-        "relative l2 error, default",
-        "seconds, faithful",
-        "seconds, default",
+        "relative l2 error, faithful, tanh",
+        "relative l2 error, default, tanh",
+        "seconds, faithful, tanh",
+        "seconds, default, tanh",
     ]
+    names = {"tanh": "tanh", "relu": "ReLU", "repu": "RePU"}
     expected: dict[tuple[str, str, str], list[tuple[float, float, float]]] = {}
     for record in store.records("reproduction"):
-        told, figures = record["configuration"], record["figures"]
-        parts = [told.get(key) for key in ("method", "activation", "c")]
-        label = " ".join(str(part) for part in parts if part is not None)
-        for activation in ("tanh", "relu", "repu"):
-            if told.get("activation") in (None, activation):
-                entry = (told["num_points"], np.mean(figures["errors"]), figures["fit_seconds"])
-                expected.setdefault((activation, told["mode"], label), []).append(entry)
+        row, figures = record["configuration"], record["figures"]
+        words = [row["method"], *([names[row["activation"]]] if "activation" in row else [])]
+        name = " ".join(words) + (f", c = {row['c']:g}" if "c" in row else "")
+        for activation in names:
+            if row.get("activation") in (None, activation):
+                entry = (row["num_points"], np.mean(figures["errors"]), figures["fit_seconds"])
+                expected.setdefault((activation, row["mode"], name), []).append(entry)
     count = 0
-    for row, activation in zip(panels, ("tanh", "relu", "repu"), strict=True):
+    for row, activation in zip(panels, names, strict=True):
         for number, mode in enumerate(MODES):
             errors, seconds = drawn_lines(row[number]), drawn_lines(row[2 + number])
             assert set(errors) == set(seconds)
-            for label, points in errors.items():
-                wanted = sorted(expected[activation, mode, label])
+            for name, points in errors.items():
+                wanted = sorted(expected[activation, mode, name])
                 assert len(wanted) == 4
                 np.testing.assert_allclose(points, [each[:2] for each in wanted])
-                np.testing.assert_allclose(seconds[label], [(n, t) for n, _, t in wanted])
+                np.testing.assert_allclose(seconds[name], [(n, t) for n, _, t in wanted])
                 count += 1
     assert count == len(expected)
 
 
-def test_bars_of_constraints_are_the_runs_and_the_published_shares(
+def test_bars_of_constraints_are_the_runs_and_the_published_percentages(
     tmp_path: pathlib.Path,
 ) -> None:
     experiment, store = experiment_named("constraints"), store_of("constraints", "quick", tmp_path)
-    runs = finished(experiment, store, "quick")
-    errors, seconds, network, polynomial = bars.constraint_heights(runs, "tanh", "quick")
+    (panels,) = panels_of("constraints", runs_of(experiment, store, "quick"), "quick")
+    assert panels.title == "By constraint, tanh"
+    errors, seconds, network, polynomial = (chart.heights for chart in panels.charts)
     assert network["E", "published"] == 97.6
     assert polynomial["E", "published"] == 99.7
     kinds = {"faithful": ("faithful", False), "faithful, signed test": ("faithful", True)}
@@ -267,14 +321,10 @@ def test_bars_of_constraints_are_the_runs_and_the_published_shares(
         assert seconds["G", kind] == figures["fit_seconds"]
         assert network["G", kind] == figures["pruned_network"]
         assert polynomial["G", kind] == figures["pruned_polynomial"]
-    figure = bars.constraints(runs, "quick")
-    for panel, heights in zip(figure.axes, (errors, seconds, network, polynomial), strict=True):
-        drawn = sorted(bar.get_height() for bar in panel.patches)
-        np.testing.assert_allclose(drawn, sorted(heights.values()))
 
 
 def test_bars_of_an_equation_are_those_of_the_papers_figure(tmp_path: pathlib.Path) -> None:
-    """N = 16384, the smaller c, both samplings; beside them the one default run."""
+    """N = 16384, the smaller c, both samplings; with each the one default run."""
     experiment = experiment_named("kdv")
     rows = [
         row
@@ -283,38 +333,41 @@ def test_bars_of_an_equation_are_those_of_the_papers_figure(tmp_path: pathlib.Pa
     ]
     store = Store(tmp_path)
     sweep([*rows, *experiment.rows("full", "default", None)], made_up, store)
-    runs = finished(experiment, store, "full")
-    cells = bars.equation_cells(runs, "full")
-    assert cells.num_points == 16_384
-    equispaced = cells.heights["equispaced", "u"]
+    runs = runs_of(experiment, store, "full")
+    (panels,) = panels_of("kdv", runs, "full")
+    charts = {chart.title: chart for chart in panels.charts}
+    disk, equispaced = "Poisson disk, N = 16,384", "equispaced, N = 16,384"
+    assert list(charts) == [f"relative l2 error, {each}" for each in (disk, equispaced)]
+    heights = charts[f"relative l2 error, {equispaced}"].heights
     # Printed: 0.394 (0.18).
-    assert equispaced["PINN 3x100", "published"] == 0.394
+    assert heights["PINN 3x100", "published"] == 0.394
     (own,) = (
         run
         for run in runs
-        if [run.told(key) for key in ("model", "width", "depth", "num_points")]
+        if [run.setting(key) for key in ("model", "width", "depth", "num_points")]
         == ["PANN", 50, 5, 16_384]
-        and run.told("c") == 0.0002
+        and run.setting("c") == 0.0002
     )
     # What is not finite is left out of the mean, as in the tables.
-    assert equispaced["PANN 5x50", "faithful"] == pytest.approx(
+    assert heights["PANN 5x50", "faithful"] == pytest.approx(
         np.mean(own.figures["errors"]["u"][:2])
     )
-    assert {kind for _, kind in cells.heights["poisson_disk", "u"]} == {"published"}
     (default,) = (run for run in runs if run.mode == "default")
-    assert cells.default == {"u": pytest.approx(default.error("u"))}
-    left, right = bars.equation(runs, "full").axes
-    assert (left.get_title(), right.get_title()) == (
-        "poisson disk, N = 16,384",
-        "equispaced, N = 16,384",
-    )
+    of_disk = charts[f"relative l2 error, {disk}"]
+    assert {kind for _, kind in of_disk.heights} == {"published", "default"}
+    for chart in charts.values():
+        assert chart.heights["default", "default"] == pytest.approx(default.error("u"))
+        assert chart.level is not None
+        assert chart.level[0] == chart.heights["default", "default"]
+    left, right = draw(experiment, store).axes
     assert right.get_yscale() == "log"
     drawn = sorted(bar.get_height() for bar in right.patches)
-    np.testing.assert_allclose(drawn, sorted([*equispaced.values(), *cells.default.values()]))
-    assert len(left.patches) == len(cells.heights["poisson_disk", "u"]) + 1
+    np.testing.assert_allclose(drawn, sorted(heights.values()))
+    assert len(left.patches) == len(of_disk.heights)
+    assert left.get_ylim() == right.get_ylim()
 
 
-def test_a_pinn_stands_beside_the_pann_with_its_network(tmp_path: pathlib.Path) -> None:
+def test_a_pinn_stands_next_to_the_pann_with_its_network(tmp_path: pathlib.Path) -> None:
     store = store_of("poisson", "quick", tmp_path)
     figure = draw(experiment_named("poisson"), store, "quick")
     labels = [text.get_text() for text in figure.axes[0].get_xticklabels()]
@@ -326,13 +379,20 @@ def test_a_pinn_stands_beside_the_pann_with_its_network(tmp_path: pathlib.Path) 
         assert pinn.replace("PINN", "PANN") == pann
 
 
+def test_both_fields_of_gray_scott_have_their_panels(tmp_path: pathlib.Path) -> None:
+    store, experiment = store_of("gray_scott", "smoke", tmp_path), experiment_named("gray_scott")
+    (panels,) = panels_of("gray_scott", runs_of(experiment, store, "smoke"), "smoke")
+    titles = [chart.title for chart in panels.charts]
+    assert titles == [f"relative l2 error of {f}, Poisson disk, N = 64" for f in ("u", "v")]
+
+
 def test_a_spectrum_has_its_peaks_at_the_modes_of_the_function() -> None:
     axis = np.linspace(-1, 1, 64, endpoint=False)
     values = np.cos(3 * np.pi * axis)[:, None] * np.ones(64)
-    spectrum = maps.spectrum(values)
-    assert spectrum[32 + 3, 32] == pytest.approx(0.5)
-    assert spectrum[32 - 3, 32] == pytest.approx(0.5)
-    assert spectrum.sum() == pytest.approx(1.0)
+    found = spectrum(values)
+    assert found[32 + 3, 32] == pytest.approx(0.5)
+    assert found[32 - 3, 32] == pytest.approx(0.5)
+    assert found.sum() == pytest.approx(1.0)
 
 
 def test_maps_and_energies_are_the_arrays_of_the_run(tmp_path: pathlib.Path) -> None:
@@ -343,25 +403,26 @@ def test_maps_and_energies_are_the_arrays_of_the_run(tmp_path: pathlib.Path) -> 
     for title, values in (
         ("reference", arrays["truth"]),
         ("prediction", arrays["network"] + arrays["polynomial"]),
-        ("network", arrays["network"]),
+        ("network half", arrays["network"]),
     ):
         (image,) = panels[title].get_images()
         # The first axis of an array is x1, which goes to the right.
         np.testing.assert_array_equal(image.get_array(), values.T)
-    shares = arrays["energies"] / arrays["energies"].sum(axis=0)
-    drawn = drawn_lines(panels["Legendre energy"])
-    np.testing.assert_allclose([share for _, share in drawn["network"]], shares[:, 0])
-    np.testing.assert_allclose([share for _, share in drawn["polynomial"]], shares[:, 1])
+    fractions = arrays["energies"] / arrays["energies"].sum(axis=0)
+    drawn = drawn_lines(panels["fraction of the Legendre energy"])
+    np.testing.assert_allclose([each for _, each in drawn["network"]], fractions[:, 0])
+    np.testing.assert_allclose([each for _, each in drawn["polynomial"]], fractions[:, 1])
 
 
 def test_histories_are_drawn_over_the_steps_with_gaps_at_zero(tmp_path: pathlib.Path) -> None:
-    experiment, store = experiment_named("equal_cost"), store_of("equal_cost", "full", tmp_path)
+    experiment = experiment_named("equal_cost")
+    store = store_of("equal_cost", "full", tmp_path / "both")
     figure = draw(experiment, store)
     panels = {panel.get_title(): panel for panel in figure.axes if panel.get_visible()}
     assert list(panels) == ["dirichlet 1", "residual", "relative l2 error", "seconds"]
     runs = {
-        bars.label(run.record["configuration"]): run
-        for run in finished(experiment, store, "full")
+        label(run.record["configuration"]): run
+        for run in runs_of(experiment, store, "full")
         if run.mode == "faithful"
     }
     drawn = drawn_lines(panels["residual"])
@@ -372,9 +433,10 @@ def test_histories_are_drawn_over_the_steps_with_gaps_at_zero(tmp_path: pathlib.
         np.testing.assert_array_equal(drawn[name], expected)
     widths = [bar.get_width() for bar in panels["seconds"].patches]
     assert widths == [runs[name].figures["solve_seconds"] for name in sorted(runs)]
-    only_default = [run for run in finished(experiment, store, "full") if run.mode == "default"]
+    only_default = Store(tmp_path / "default")
+    sweep(experiment.rows("full", "default", None), made_up, only_default)
     with pytest.raises(ValueError, match="shows gradient training, and the store has none"):
-        histories.equal_cost(only_default, "full")
+        draw(experiment, only_default)
 
 
 def test_of_a_cell_with_several_numbers_of_trials_the_most_are_drawn(
@@ -383,15 +445,16 @@ def test_of_a_cell_with_several_numbers_of_trials_the_most_are_drawn(
     experiment, store = experiment_named("high_dimensional"), Store(tmp_path)
     rows = [experiment.rows("quick", "faithful", trials)[0] for trials in (3, 1)]
     sweep(rows, made_up, store)
-    (run,) = finished(experiment, store, "quick")
-    assert run.told("trials") == 3
-    (line,) = lines.lines_of([run], "dimension").values()
-    assert line == [(2, run.error(), run.seconds)]
+    (run,) = runs_of(experiment, store, "quick")
+    assert run.setting("trials") == 3
+    (panels,) = panels_of("high_dimensional", [run], "quick")
+    errors, seconds = ([*line.x, *line.y] for chart in panels.charts for line in chart.lines)
+    assert (errors, seconds) == ([2, run.error()], [2, run.seconds])
 
 
 def test_errors_that_are_not_finite_are_no_mean() -> None:
     record = {"configuration": {"mode": "faithful"}, "figures": {"errors": {"u": [None, None]}}}
-    assert Finished(record, Store("nowhere")).error("u") is None
+    assert Run(record, Store("nowhere")).error("u") is None
 
 
 # ---- The command ----
@@ -404,11 +467,11 @@ def run(*arguments: object) -> Any:
 def test_the_command_writes_a_picture(tmp_path: pathlib.Path) -> None:
     store_of("landscape", "smoke", tmp_path / "store")
     out = tmp_path / "landscape.png"
-    told = run(
+    result = run(
         "figure-landscape", "--size", "smoke", "--store", tmp_path / "store", "--out", out, "--json"
     )
-    assert told.exit_code == 0, told.output
-    assert json.loads(told.stdout) == {"name": "landscape", "size": "smoke", "picture": str(out)}
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout) == {"name": "landscape", "size": "smoke", "picture": str(out)}
     assert out.read_bytes().startswith(b"\x89PNG")
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
@@ -424,8 +487,8 @@ def test_what_cannot_be_drawn_is_a_sentence(tmp_path: pathlib.Path) -> None:
         (("kdv", "--out", tmp_path / "picture.doc"), "the name of a picture ends in"),
         (("kdv", "--out", tmp_path / "no" / "a.png"), "no folder"),
     ):
-        told = run(*arguments, *store)
-        assert told.exit_code == 2, told.output
-        assert message in told.stderr
-        assert told.stderr.count("\n") == 1
+        result = run(*arguments, *store)
+        assert result.exit_code == 2, result.output
+        assert message in result.stderr
+        assert result.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from pann.runs import Row, Store, Summary, Together, sweep
-from pann.runs.together import units_of
-from pann.solvers.batch import num_cases_that_fit
+from pann.methods import MLP
+from pann.runs import Row, Store, Summary, Together, sweep, units_of
+from pann.solvers import num_cases_that_fit
 from pann.training.task import Recorder
-from reproduction import equations, housing, readings, regressions
+from reproduction import equations, housing, methods, readings, regressions
 from reproduction.cli import app
 from reproduction.experiments import EQUATIONS_TOGETHER, HOUSING_TOGETHER, REGRESSIONS_TOGETHER
 
@@ -168,12 +168,18 @@ def assert_near(one: object, other: object) -> None:
 def test_the_more_a_row_takes_the_fewer_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     (row, *_) = equations.rows("poisson", "full", "faithful")
     problem = equations.problem_of(row.configuration)
-    options = equations.faithful_options(row.configuration) | {"width": 50, "depth": 3}
+    options = methods.equation_options(row.configuration)
+    wide = dataclasses.replace(options.pop("method"), network=MLP(width=50, depth=3))
     monkeypatch.setattr("pann.solvers.batch.device_memory", lambda: 1e9)
-    count = {n: num_cases_that_fit(problem, **{**options, "points": n}) for n in (1024, 8192)}
+    count = {}
+    for number in (1024, 8192):
+        method = dataclasses.replace(
+            wide, collocation=dataclasses.replace(wide.collocation, points=number)
+        )
+        count[number] = num_cases_that_fit(problem, method, **options)
     assert 1 <= count[8192] < count[1024]
     monkeypatch.setattr("pann.solvers.batch.device_memory", lambda: 1e3)
-    assert num_cases_that_fit(problem, **options) == 1
+    assert num_cases_that_fit(problem, wide, **options) == 1
 
 
 def test_the_command_limits_how_many_rows_run_as_one(
@@ -186,7 +192,7 @@ def test_the_command_limits_how_many_rows_run_as_one(
         return Summary()
 
     monkeypatch.setattr("pann.runs.sweep", no_sweep)
-    command = ["paper", "run", "kdv", "alpha", "--store", str(tmp_path)]
+    command = ["run", "kdv", "alpha", "--store", str(tmp_path)]
     for options in ([], ["--batch", "1"]):
         result = CliRunner().invoke(app, command + options)
         assert result.exit_code == 0, result.output

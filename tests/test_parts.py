@@ -21,8 +21,8 @@ from pann.pde import Dirichlet, Periodic, Problem
 from pann.pde.placing import place_conditions, place_inside
 from pann.pde.rows import Causal, equation_rows
 from pann.solvers import setup
-from pann.solvers.gradient import Case, prepare, training_options
-from pann.solvers.plan import make_plan
+from pann.solvers.batch import one_case
+from pann.solvers.gradient import prepare
 from pann.training import Adam, GradNorm, Task
 from pann.training.loss import Loss
 
@@ -105,8 +105,8 @@ def test_single_precision_stays_single():
 
 def test_causal_weights_and_constraints_see_all_points_at_once():
     rows, parameters = posed()
-    moments = jnp.arange(NUM_POINTS) % 3
-    timed = dataclasses.replace(rows, causal=Causal(num_chunks=3), chunks=moments)
+    intervals = jnp.arange(NUM_POINTS) % 3
+    timed = dataclasses.replace(rows, causal=Causal(num_chunks=3), intervals=intervals)
     for loss, whole in ((LOSS, timed), (Loss("E"), rows)):
         found = terms_and_gradient(loss, in_parts(whole, 17), parameters)
         assert_same(found, terms_and_gradient(loss, whole, parameters), 0)
@@ -164,17 +164,13 @@ def test_a_part_has_fewer_points_the_more_a_point_takes(monkeypatch):
 
 def test_a_gradient_keeps_nothing_of_the_other_parts(monkeypatch):
     monkeypatch.setattr(setup, "_num_cores", lambda: 1)
-    plan = make_plan(
-        pann.problems.poisson(),
+    method = pann.Training.paper(
         degree=3,
-        width=100,
-        points=8192,
-        sampling="sobol",
-        by_gradient=True,
+        network=pann.MLP(width=100),
+        constraint="none",
+        collocation=pann.Collocation(points=8192, sampling="sobol"),
     )
-    case = Case(
-        plan.setup, plan.ladder[0], plan.architectures[0], **training_options(constraint="none")
-    )
+    case = one_case(pann.problems.poisson(), method)
     prepared = prepare(case)
     parameters = jax.tree.map(lambda leaf: leaf[0], prepared.starts)
     moving, fixed = eqx.partition(parameters, trainable(parameters))

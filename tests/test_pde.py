@@ -13,6 +13,7 @@ from oracles import count_compilations
 import pann
 from pann.basis import make_basis
 from pann.domain import Box
+from pann.numerics.least_squares import least_squares
 from pann.pde import Data, Dirichlet, Initial, Neumann, Periodic, Problem, Robin
 from pann.pde.checks import checked
 from pann.pde.collocation import make_block
@@ -20,7 +21,7 @@ from pann.pde.conditions import values_at
 from pann.pde.fields import Field
 from pann.pde.placing import OnFaces, face_points, place_conditions, place_inside
 from pann.points import from_array
-from pann.solvers.newton import least_squares, newton, residual_and_jacobian, start
+from pann.solvers.newton import System, newton, start
 
 SQUARE = Box(x=(-1, 1), y=(0, 3))
 LINE = Box(x=(0, 2))
@@ -126,18 +127,18 @@ def test_the_check_gives_the_derivatives_asked_for():
 def test_given_values_that_are_not_finite_are_refused():
     bad = poisson(conditions=[Dirichlet(SQUARE.boundary, lambda x, y: jnp.log(-1.0 - x))])
     with pytest.raises(ValueError, match="a given value is not finite at"):
-        pann.solve(bad, degree=3)
+        pann.solve(bad, pann.Hybrid(degree=3))
 
 
 def test_an_activation_that_is_not_smooth_enough_is_refused():
     with pytest.raises(ValueError, match=r"derivatives of order 2, but ReLU.* has only 1"):
-        pann.solve(poisson(), degree=3, width=4, activation="relu")
+        pann.solve(poisson(), pann.Hybrid(degree=3, network=pann.MLP(width=4, activation="relu")))
 
 
 def test_an_embedding_on_a_periodic_axis_is_refused():
-    options = {"degree": 4, "width": 8, "embedding": pann.AxisUnits()}
+    method = pann.Hybrid(degree=4, network=pann.MLP(width=8, embedding=pann.AxisUnits()))
     with pytest.raises(ValueError, match="the axes x are periodic, where the network sees cos"):
-        pann.solve(PROBLEMS["a periodic axis"], **options)
+        pann.solve(PROBLEMS["a periodic axis"], method)
 
 
 # ---- Collocation systems ----
@@ -176,7 +177,7 @@ def test_the_jacobian_is_that_of_automatic_differentiation(rng):
         return jnp.concatenate([one.ravel() for one in each])
 
     flat = jnp.concatenate([unknowns.b.T.ravel(), jnp.array([0.7])])
-    value, jacobian = residual_and_jacobian(blocks, unknowns, None)
+    value, jacobian = System(blocks, None).linearize(unknowns)
     np.testing.assert_allclose(value, residual(flat), atol=1e-12)
     np.testing.assert_allclose(jacobian, jax.jacfwd(residual)(flat), atol=1e-10)
 
@@ -316,14 +317,14 @@ def test_an_unknown_parameter_is_found_from_data(rng):
         [Dirichlet(line.boundary, 0.0), Data(where, np.sin(where[:, 0]) / 0.3)],
         parameters={"k": 1.0},
     )
-    solution = pann.solve(problem, degree=16, width=0)
+    solution = pann.solve(problem, pann.Polynomial(degree=16))
     assert solution.parameters["k"] == pytest.approx(0.3, abs=1e-9)
     assert "k = 0.3" in str(solution)
 
 
 @pytest.fixture(scope="module")
 def solved():
-    return pann.solve(PROBLEMS["dirichlet"], degree=10, width=0)
+    return pann.solve(PROBLEMS["dirichlet"], pann.Polynomial(degree=10))
 
 
 def test_a_solution_is_a_function_of_named_coordinates(solved):
@@ -361,7 +362,7 @@ def test_a_broken_solution_file_is_refused(solved, tmp_path):
     from pann.io import read, write
 
     solved.save(tmp_path / "u.pann")
-    kind, header, arrays = read(tmp_path / "u.pann")
+    kind, header, arrays, *_ = read(tmp_path / "u.pann")
     for name in ("model", "fields", "parameters", "report"):
         for bad in ({}, [1], "x"):
             write(tmp_path / "bad.pann", kind, {**header, name: bad}, arrays)
@@ -372,7 +373,7 @@ def test_a_broken_solution_file_is_refused(solved, tmp_path):
 
 
 def test_a_solution_can_be_gone_on_with(solved):
-    better = pann.solve(PROBLEMS["dirichlet"], degree=14, width=0, start_from=solved)
+    better = pann.solve(PROBLEMS["dirichlet"], pann.Polynomial(degree=14), start_from=solved)
     assert better.rel_l2 < 1e-2 * solved.rel_l2
 
 
@@ -388,9 +389,12 @@ def kinked():
 
 @pytest.mark.slow
 def test_the_network_takes_over_where_the_polynomial_fails():
-    options = {"degree": 12, "points": 200, "sampling": "equispaced", "iterations": 60}
-    alone = pann.solve(kinked(), **options, width=0)
-    both = pann.solve(kinked(), **options, width=8, depth=1)
+    where = pann.Collocation(points=200, sampling="equispaced")
+    alone = pann.solve(kinked(), pann.Polynomial(degree=12, collocation=where))
+    network = pann.MLP(width=8, depth=1)
+    both = pann.solve(
+        kinked(), pann.Hybrid(degree=12, network=network, iterations=60, collocation=where)
+    )
     assert both.rel_l2 < 1e-3 * alone.rel_l2
     assert both.residual < 1e-3 * alone.residual
     network, polynomial = both.parts(x=np.linspace(-1, 1, 50))
@@ -403,7 +407,9 @@ def test_the_network_takes_over_where_the_polynomial_fails():
 
 @pytest.mark.slow
 def test_a_network_that_does_not_help_is_not_kept():
-    solution = pann.solve(PROBLEMS["robin"], degree=20, width=4, depth=1, iterations=5)
+    solution = pann.solve(
+        PROBLEMS["robin"], pann.Hybrid(degree=20, network=pann.MLP(width=4, depth=1), iterations=5)
+    )
     assert solution.rel_l2 < 1e-12
     if solution.model.parameters.network is None:
         assert "did not lower the residual" in solution.report.stop
@@ -451,12 +457,13 @@ def test_the_networks_jacobian_is_that_of_automatic_differentiation(widths, kind
 
 @pytest.mark.parametrize("make", [functools.cache(poisson), pann.problems.poisson])
 def test_a_second_solve_compiles_nothing(make):
-    options = {"degree": 5, "width": 4, "depth": 1, "iterations": 3, "activation": "tanh"}
+    network = pann.MLP(width=4, depth=1, activation="tanh")
+    method = pann.Hybrid(degree=5, network=network, iterations=3)
     # One of them keeps the polynomial alone, the other the network, too.
-    for seed in (0, 1):
-        pann.solve(make(), **options, seed=seed)
+    units = [pann.solve(make(), method, seed=seed).model.num_units for seed in (1, 2)]
+    assert units == [0, 4]
     with count_compilations() as compiled:
-        pann.solve(make(), **options, seed=2)
+        pann.solve(make(), method, seed=5)
     assert compiled == []
 
 
@@ -466,17 +473,21 @@ def test_of_two_activations_the_better_is_kept():
     problem = Problem(
         line, lambda u, x: u.xx + 1600 * wave(x), [Dirichlet(line.boundary, wave)], exact=wave
     )
-    options = {"degree": 10, "width": 12, "depth": 1, "iterations": 40}
-    raced = pann.solve(problem, **options)
-    each = [pann.solve(problem, **options, activation=name) for name in ("tanh", "sin")]
+
+    def solved_with(activation):
+        network = pann.MLP(width=12, depth=1, activation=activation)
+        return pann.solve(problem, pann.Hybrid(degree=10, network=network, iterations=40))
+
+    raced, *each = (solved_with(activation) for activation in (None, "tanh", "sin"))
     assert raced.residual <= 1.001 * min(solution.residual for solution in each)
 
 
-def test_trials_of_the_default_recipe_have_seeds_of_their_own():
+def test_trials_of_a_hybrid_have_seeds_of_their_own():
     problem = poisson()
-    options = {"degree": 4, "width": 4, "depth": 1, "iterations": 4, "activation": "tanh"}
-    solution = pann.solve(problem, **options, trials=2)
-    second = pann.solve(problem, **options, seed=1)
+    network = pann.MLP(width=4, depth=1, activation="tanh")
+    method = pann.Hybrid(degree=4, network=network, iterations=4)
+    solution = pann.solve(problem, method, trials=2)
+    second = pann.solve(problem, method, seed=1)
     figures = solution.report.trials
     assert [each["seed"] for each in figures] == [0, 1]
     alone = second.report.trials[0]["residual"]
@@ -500,12 +511,14 @@ def test_points_of_the_user_have_tags(rng):
         conditions=[Dirichlet(SQUARE.boundary, wave)],
         exact=wave,
     )
-    solution = pann.solve(problem, points=points, degree=9, width=0)
+    solution = pann.solve(
+        problem, pann.Polynomial(degree=9, collocation=pann.Collocation(points=points))
+    )
     assert solution.report.num_points == len(points)
     assert solution.rel_l2 < 1e-4
     some = from_array(SQUARE, points.coordinates[:160], tags[:160])
     with pytest.raises(ValueError, match="tag 'boundary' lies on x=1, where there is a condition"):
-        pann.solve(problem, points=some, degree=5, width=0)
+        pann.solve(problem, pann.Polynomial(degree=5, collocation=pann.Collocation(points=some)))
 
 
 @pytest.mark.parametrize(
@@ -524,7 +537,10 @@ def test_faces_are_sampled_by_name():
     np.testing.assert_array_equal(normals[18:], np.tile([0.0, 1.0], (6, 1)))
     assert len(np.unique(points[:6, 1])) == 6
     solution = pann.solve(
-        PROBLEMS["dirichlet"], degree=12, width=0, condition_points=80, condition_sampling="sobol"
+        PROBLEMS["dirichlet"],
+        pann.Polynomial(
+            degree=12, collocation=pann.Collocation(condition_points=80, condition_sampling="sobol")
+        ),
     )
     assert solution.rel_l2 < 1e-5
 
@@ -541,7 +557,7 @@ def test_many_dimensions(dimension):
         {"jnp": jnp},
     )
     problem = Problem(box, residual, [Dirichlet(box.boundary, exact)], exact=exact, fields=("f",))
-    solution = pann.solve(problem, degree=4, width=0)
+    solution = pann.solve(problem, pann.Polynomial(degree=4))
     assert solution.rel_l2 < 2e-3
 
 
@@ -551,12 +567,12 @@ def test_a_condition_that_is_missed_shows_in_the_indicator():
         conditions=[Dirichlet(SQUARE.boundary, lambda x, y: jnp.sin(3 * x) * jnp.exp(3 * y))],
     )
     # A constant satisfies the equation, and nothing else.
-    assert pann.solve(problem, degree=0, width=0).residual > 0.1
+    assert pann.solve(problem, pann.Polynomial(degree=0)).residual > 0.1
 
 
 def test_a_second_solution_of_the_same_shape_compiles_nothing():
     problem = pann.problems.poisson()
-    pann.solve(problem, degree=6, width=0)
+    pann.solve(problem, pann.Polynomial(degree=6))
     with count_compilations() as compiled:
-        pann.solve(problem, degree=6, width=0, seed=1)
+        pann.solve(problem, pann.Polynomial(degree=6), seed=1)
     assert compiled == []

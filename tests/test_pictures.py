@@ -14,15 +14,16 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import pann
-from pann.plot import animation, fields
+from pann.plot import animation
+from pann.plot import solution as pictures
 from pann.plot import values as solution_values
 from pann.training import Adam, Prune
 
 
-def solved(domain: pann.Box, exact: Callable[..., Any], **options: Any) -> pann.Solution:
+def solved(domain: pann.Box, exact: Callable[..., Any], degree: int = 2) -> pann.Solution:
     """A solution that a polynomial of low degree has exactly."""
     problem = pann.Problem.manufactured(domain, lambda u: u.d(**{domain.time: 1}), exact)
-    return pann.solve(problem, **{"degree": 2, "width": 0} | options)
+    return pann.solve(problem, pann.Polynomial(degree=degree))
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def heat() -> pann.Solution:
         exact=exact,
         name="heat",
     )
-    return pann.solve(problem, degree=6, width=0)
+    return pann.solve(problem, pann.Polynomial(degree=6))
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +62,12 @@ def trained() -> pann.Solution:
     )
     return pann.solve(
         problem,
-        degree=3,
-        recipe=(Adam(6, record_every=2), Prune(1e-9)),
-        points=100,
-        condition_points=20,
-        width=4,
-        depth=1,
+        pann.Training(
+            stages=(Adam(6, record_every=2), Prune(1e-9)),
+            degree=3,
+            network=pann.MLP(width=4, depth=1),
+            collocation=pann.Collocation(points=100, condition_points=20),
+        ),
     )
 
 
@@ -85,7 +86,7 @@ def waves() -> pann.Solution:
         exact=lambda x, t: (x + t, x + t),
         fields=("u", "v"),
     )
-    return pann.solve(problem, degree=2, width=0)
+    return pann.solve(problem, pann.Polynomial(degree=2))
 
 
 def panels(figure: Figure) -> dict[str, Any]:
@@ -165,22 +166,22 @@ def test_each_field_has_its_row(waves: pann.Solution) -> None:
 
 def test_only_a_field_of_both_signs_is_white_at_zero() -> None:
     wave = np.sin(np.linspace(0, 20, 2001))
-    signed = fields.field_colors(wave - 0.5).options
+    signed = pictures.field_colors(wave - 0.5).options
     assert signed["cmap"] == "RdBu_r"
     assert -signed["vmin"] == signed["vmax"] == pytest.approx(1.5, rel=1e-4)
     # A solution that is not negative may be below zero by its error.
-    plain = fields.field_colors(1 + 1.001 * wave).options
+    plain = pictures.field_colors(1 + 1.001 * wave).options
     assert plain["cmap"] == "viridis"
     assert plain["vmin"] == pytest.approx(-0.001, abs=1e-4)
 
 
 def test_errors_of_zero_have_a_color() -> None:
-    assert fields.error_decades(np.zeros(5)).options["vmax"] > 0
-    colors = fields.error_decades(np.array([0.0, 1e-9, 1e-3, 1.0]))
+    assert pictures.error_decades(np.zeros(5)).options["vmax"] > 0
+    colors = pictures.error_decades(np.array([0.0, 1e-9, 1e-3, 1.0]))
     assert colors.extend == "min"
     assert colors.options["norm"](0.0) == 0.0
     assert colors.options["norm"](1.0) == 1.0
-    assert fields.error_decades(np.array([0.02, 1.0])).extend == "neither"
+    assert pictures.error_decades(np.array([0.02, 1.0])).extend == "neither"
 
 
 # ---- Snapshots ----
@@ -443,7 +444,7 @@ def test_names_of_still_pictures_are_checked_as_well(heat: pann.Solution, tmp_pa
 def test_a_moving_picture_needs_time(tmp_path) -> None:
     box = pann.Box(x=(0, 1), y=(0, 1))
     problem = pann.Problem.manufactured(box, lambda u: u.xx + u.yy, lambda x, y: x + y)
-    still = pann.solve(problem, degree=2, width=0)
+    still = pann.solve(problem, pann.Polynomial(degree=2))
     with pytest.raises(ValueError, match="needs a time axis, and the axes x, y have none; make"):
         still.animate(tmp_path / "still.gif")
 
@@ -452,7 +453,7 @@ def test_a_moving_picture_needs_time(tmp_path) -> None:
 def test_a_moving_picture_needs_one_or_two_dimensions_of_space(space, given, tmp_path) -> None:
     box = pann.Box(**{name: (0, 1) for name in (*space, "t")}, time="t")
     solution = solved(box, lambda **at: at["t"], degree=1)
-    with pytest.raises(ValueError, match=f"beside 't', here they are {given}; use plot"):
+    with pytest.raises(ValueError, match=f"next to 't', here they are {given}; use plot"):
         solution.animate(tmp_path / "many.gif")
 
 

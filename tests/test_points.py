@@ -460,7 +460,7 @@ def test_a_file_appears_under_its_name_only_when_it_is_complete(cache_folder, mo
         assert not pathlib.Path(target).exists()
         assert pathlib.Path(source).parent == pathlib.Path(target).parent
         assert np.load(source, allow_pickle=False).shape == (50, 2)
-        renamed.append(target)
+        renamed.append(pathlib.Path(target))
         replace(source, target)
 
     monkeypatch.setattr(os, "replace", watched)
@@ -533,7 +533,7 @@ def test_own_points_with_wrong_columns_are_refused(shape):
 
 @pytest.mark.parametrize("empty", [[], np.empty((0, 2)), np.empty((3, 0))])
 def test_no_points_are_refused(empty):
-    with pytest.raises(ValueError, match="there must be a point at least, got an array of shape"):
+    with pytest.raises(ValueError, match="there must be at least one point, got an array"):
         points.from_array(PLANE, empty)
 
 

@@ -16,7 +16,7 @@ from pann.problems import PROBLEMS, darcy, equation_of, problem_named
 from pann.problems.darcy import FLUX_ACROSS, permeability
 
 # Those in time are known by a reference in NumPy, not by formulas: tests/test_reference.py.
-IN_TIME = {"kdv", "kdv_inverse", "ks", "ks_printed", "grey_scott", "burgers", "allen_cahn_time"}
+IN_TIME = {"kdv", "kdv_inverse", "ks", "ks_printed", "gray_scott", "burgers", "allen_cahn_time"}
 BY_FORMULA = [name for name in PROBLEMS if name not in IN_TIME]
 
 
@@ -152,16 +152,16 @@ def test_the_strips_have_their_permeability_and_the_flux_that_of_the_paper() -> 
 )
 @pytest.mark.slow
 def test_solve_finds_the_solution(name: str, degree: int, error: float) -> None:
-    solution = pann.solve(problem_named(name), degree=degree, width=0)
+    solution = pann.solve(problem_named(name), pann.Polynomial(degree=degree))
     assert solution.rel_l2 is not None
     assert solution.rel_l2 <= error
 
 
 def test_flow_across_the_strips_is_not_the_false_solution() -> None:
     """p = 1 - x, harmonic but with a flux that jumps, would be wrong by 0.32 in the middle."""
-    pressure = pann.solve(problem_named("darcy_across"), degree=4, width=0)
+    pressure = pann.solve(problem_named("darcy_across"), pann.Polynomial(degree=4))
     assert pressure(x=0.4, y=0.5) == pytest.approx(1 - (0.2 / 16 + 0.2 / 6) * FLUX_ACROSS)
-    solution = pann.solve(problem_named("darcy_across_mixed"), degree=14, width=0)
+    solution = pann.solve(problem_named("darcy_across_mixed"), pann.Polynomial(degree=14))
     pressure, flux = solution(x=0.4, y=0.5)
     assert pressure == pytest.approx(0.875, abs=0.05)
     assert flux == pytest.approx(FLUX_ACROSS, rel=0.1)
@@ -194,8 +194,11 @@ def test_the_initial_state_is_exact_and_the_solution_periodic(
     """Even where the degree is far too low; so it is in files, parts and pictures."""
     # Its reference takes longer than all else here.
     problem = dataclasses.replace(problem_named(name), exact=None)
-    network = {"width": width, "depth": 1, "activation": "tanh"} if width else {"width": 0}
-    solution = pann.solve(problem, degree=3, iterations=2, **network)
+    method: pann.Polynomial | pann.Hybrid = pann.Polynomial(degree=3)
+    if width:
+        network = pann.MLP(width=width, depth=1, activation="tanh")
+        method = pann.Hybrid(degree=3, network=network, iterations=2)
+    solution = pann.solve(problem, method)
     (initial,) = [c for c in problem.conditions if isinstance(c, pann.Initial)]
     x = problem.domain.from_reference(SPACE_TIME.T)[:, 0]
     t = np.linspace(0.0, 1.0, 40)
@@ -206,8 +209,8 @@ def test_the_initial_state_is_exact_and_the_solution_periodic(
         ends = (float(end[0]) for end in (problem.domain.lower, problem.domain.upper))
         lower, upper = (solution.derivative({"x": order}, x=end, t=t) for end in ends)
         np.testing.assert_allclose(lower, upper, atol=1e-11)
-    network, polynomial = solution.parts(x=x, t=t)
-    np.testing.assert_allclose(network + polynomial, solution(x=x, t=t), atol=1e-12)
+    by_network, polynomial = solution.parts(x=x, t=t)
+    np.testing.assert_allclose(by_network + polynomial, solution(x=x, t=t), atol=1e-12)
     solution.save(tmp_path / "solution.pann")
     loaded = pann.load(tmp_path / "solution.pann")
     np.testing.assert_array_equal(loaded(x=x, t=t), solution(x=x, t=t))
@@ -217,14 +220,14 @@ def test_the_initial_state_is_exact_and_the_solution_periodic(
 
 def test_zero_boundary_values_of_burgers_are_exact_as_well() -> None:
     problem = pann.problems.burgers(dirichlet=True)
-    solution = pann.solve(problem, degree=4, width=0)
+    solution = pann.solve(problem, pann.Polynomial(degree=4))
     t = np.linspace(0, 1, 20)
     np.testing.assert_allclose(solution(x=1.0, t=t), 0.0, atol=1e-12)
     np.testing.assert_allclose(solution(x=0.3, t=0.0), -np.sin(0.3 * np.pi), atol=1e-12)
 
 
 def test_two_fields_in_the_plane_have_their_initial_states(tmp_path: Any) -> None:
-    """Of the kind of grey_scott, with states that are smooth where the ends meet."""
+    """Of the kind of gray_scott, with states that are smooth where the ends meet."""
     torus = pann.Box(x=(-1, 1), y=(-1, 1), t=(0, 0.1), periodic=("x", "y"), time="t")
     states = {
         "u": lambda x, y, t: 1 - 0.5 * jnp.cos(jnp.pi * x) * jnp.sin(jnp.pi * y),
@@ -239,7 +242,7 @@ def test_two_fields_in_the_plane_have_their_initial_states(tmp_path: Any) -> Non
         [pann.Initial(state, field=field, hard=True) for field, state in states.items()],
         fields=("u", "v"),
     )
-    solution = pann.solve(problem, degree=6, width=0)
+    solution = pann.solve(problem, pann.Polynomial(degree=6))
     assert solution.residual < 1e-3
     x, y = SPACE_TIME
     for field, value in zip(("u", "v"), solution(x=x, y=y, t=0.0), strict=True):
@@ -256,7 +259,23 @@ def test_two_fields_in_the_plane_have_their_initial_states(tmp_path: Any) -> Non
 
 def test_by_gradients_too_the_initial_state_is_exact() -> None:
     problem = dataclasses.replace(problem_named("kdv"), exact=None)
-    options = {"recipe": (pann.Adam(steps=3),), "degree": 3, "points": 49, "width": 4}
-    for weighting in (None, "gradnorm", "causal"):
-        solution = pann.solve(problem, weighting=weighting, **options)
+    for weighting in ((), ("gradnorm",), ("causal",)):
+        method = pann.Training(
+            stages=(pann.Adam(steps=3),),
+            degree=3,
+            network=pann.MLP(width=4),
+            weighting=weighting,
+            collocation=pann.Collocation(points=49),
+        )
+        solution = pann.solve(problem, method)
         np.testing.assert_allclose(solution(x=0.3, t=0.0), np.cos(0.3 * np.pi), atol=1e-6)
+
+
+def test_gray_scott_is_found_by_the_spelling_of_the_paper():
+    problem = problem_named("Grey-Scott")
+    assert problem is problem_named("gray_scott") is pann.problems.grey_scott()
+    assert problem is PROBLEMS["grey_scott"]()
+    assert equation_of("grey_scott") == equation_of("gray_scott")
+    assert "grey_scott" not in list(PROBLEMS)
+    with pytest.raises(KeyError):
+        PROBLEMS["gray_scot"]

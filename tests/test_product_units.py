@@ -11,10 +11,10 @@ from scipy.interpolate import BSpline
 
 import pann
 from pann import io
-from pann.io.codec import model_from_state, model_state
+from pann.io import model_from_state, model_state
 from pann.network import ProductUnits
 from pann.training import PRODUCTS, AddProducts
-from pann.training.spline_products import Columns, Sample, Spline, Split, _stacked, find_products
+from pann.training.spline_products import Columns, Sample, Spline, Split, find_products, stacked
 
 SQUARE = pann.Box(x1=(-1, 1), x2=(-1, 1))
 
@@ -56,7 +56,7 @@ def test_units_are_products_of_splines():
     points[:4, 0] = products[0][0].breaks
     points[4:8] = 1.0
     with jax.enable_x64(True):
-        units = _stacked([tuple(products)], "float64")
+        units = stacked([tuple(products)], "float64")
         one = ProductUnits(units.breaks[0], units.coefficients[0])
         values = np.asarray(jax.vmap(one.features)(jnp.asarray(points)))
     for unit, product in enumerate(products):
@@ -91,7 +91,7 @@ def monomials(x):
     return np.stack([x[:, 0] ** i * x[:, 1] ** j for i in range(4) for j in range(4 - i)], axis=1)
 
 
-def test_a_product_beside_a_polynomial_is_found():
+def test_a_product_next_to_a_polynomial_is_found():
     generator = np.random.default_rng(2)
     splines = [Spline(np.linspace(-1, 1, 17), generator.normal(size=19)) for _ in range(2)]
     product = lambda x: by_scipy(splines[0], x[:, 0]) * by_scipy(splines[1], x[:, 1])
@@ -113,9 +113,8 @@ def test_products_follow_what_the_polynomial_cannot():
     """And take nothing from a smooth part that is no product."""
     function = lambda x: rough(x) + np.sin(3 * x[:, 0] * x[:, 1] + x[:, 0])
     points, values = rows_of(function, 2000, 3)
-    options = dict(domain=SQUARE, degree=12)
-    fitted = pann.fit(points, values, recipe="products", **options)
-    polynomial = pann.fit(points, values, width=0, **options)
+    fitted = pann.fit(points, values, pann.Products(degree=12), domain=SQUARE)
+    polynomial = pann.fit(points, values, pann.Polynomial(degree=12), domain=SQUARE)
     assert fitted.model.num_products > 0
     assert relative_error(fitted, function) < 0.15 * relative_error(polynomial, function)
     assert "products of splines" in str(fitted)
@@ -127,9 +126,8 @@ def test_rows_without_weight_do_not_count_and_no_polynomial_is_needed():
     fitted = pann.fit(
         points,
         np.where(counts, values + 2, 7.0),
+        pann.Training(stages=PRODUCTS[1:], degree=None),
         domain=SQUARE,
-        degree=None,
-        recipe=PRODUCTS[1:],
         sample_weight=counts.astype(float),
     )
     assert relative_error(fitted, lambda x: rough(x) + 2) < 0.01
@@ -161,7 +159,9 @@ def test_impossible_options_are_refused(options):
 @pytest.fixture(scope="module")
 def model():
     points, values = rows_of(rough, 400, 6)
-    return pann.fit(points, values, domain=SQUARE, degree=4, recipe=PRODUCTS, trials=2).model
+    return pann.fit(
+        points, values, pann.Training(stages=PRODUCTS, degree=4), domain=SQUARE, trials=2
+    ).model
 
 
 def test_a_model_with_products_comes_back(model, tmp_path):

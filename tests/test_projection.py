@@ -68,7 +68,7 @@ def test_quadrature_covers_the_box_with_unit_weight():
 
 
 def test_too_few_nodes_are_noticed():
-    with pytest.warns(UserWarning, match="5 nodes along 'x' cannot tell its 6 functions apart"):
+    with pytest.warns(UserWarning, match="5 nodes along 'x' cannot resolve its 6 functions"):
         project(make_basis(Box(x=(-1.0, 1.0)), 5), np.sin, 5)
     with pytest.raises(ValueError, match="3 numbers of nodes for 2 axes"):
         quadrature(make_basis(BOX, 2), (3, 3, 3))

@@ -143,7 +143,7 @@ notes = st.recursive(
 def test_files_give_back_what_was_written(given_arrays, header):
     with tempfile.TemporaryDirectory() as folder:
         write(f"{folder}/any.pann", "numbers", header, given_arrays)
-        kind, found_header, found = read(f"{folder}/any.pann")
+        kind, found_header, found, *_ = read(f"{folder}/any.pann")
     assert (kind, found_header, found.keys()) == ("numbers", header, given_arrays.keys())
     for name, array in given_arrays.items():
         np.testing.assert_array_equal(found[name], array, strict=True)

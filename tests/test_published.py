@@ -18,7 +18,7 @@ from pann.basis import make_basis
 from pann.domain import Box
 from pann.solvers.plan import degree_by_rule
 from reproduction import EXHIBITS, degree_of, load, tables, terms_of
-from reproduction.published import BOOLEANS, FLOATS, INTEGERS
+from reproduction.published import BOOLEANS, FLOATS, INTEGERS, stored_name
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAPER = pathlib.Path(os.environ.get("PAPER_TEX", ROOT.parent / "shared" / "paper" / "paper.tex"))
@@ -27,7 +27,7 @@ needs_paper = pytest.mark.skipif(
 )
 
 NUMBER = r"\d+(?:\.\d+)?(?:e[-+]?\d+)?"
-CELLS = {"poisson": 136, "allen_cahn": 136, "kdv": 136, "ks": 136, "grey_scott": 102}
+CELLS = {"poisson": 136, "allen_cahn": 136, "kdv": 136, "ks": 136, "gray_scott": 102}
 SHAPES = [("100", "3"), ("50", "3"), ("50", "5")]
 STEADY_BASES = ["rff", "gradnorm", "modmlp"]
 BASE_LABELS = {"rff": "RFF", "gradnorm": "GradNorm", "modmlp": "ModMLP", "causal": "Causal"}
@@ -44,7 +44,7 @@ DEGREE_TABLES = {
     "degrees_non_smooth": ("non_smooth",),
     "degrees_poisson_allen_cahn": ("poisson", "allen_cahn"),
     "degrees_kdv_ks": ("kdv", "ks"),
-    "degrees_grey_scott": ("grey_scott",),
+    "degrees_gray_scott": ("gray_scott",),
 }
 
 Row = dict[str, str]
@@ -52,10 +52,8 @@ Row = dict[str, str]
 
 def read_raw(name: str) -> list[Row]:
     """The file as texts, so that 5.10e-06 stays what it is."""
-    text = (
-        resources.files("reproduction").joinpath("data", f"{name}.csv").read_text(encoding="utf-8")
-    )
-    return list(csv.DictReader(text.splitlines()))
+    path = resources.files("reproduction").joinpath("data", f"{stored_name(name)}.csv")
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
 def keys(name: str, *columns: str) -> list[tuple[str, ...]]:
@@ -87,7 +85,7 @@ def test_the_equations_have_every_model_at_every_number_of_points(name: str) -> 
         "allen_cahn": ("0.003", "0.004"),
         "kdv": ("0.0002", "0.0004"),
         "ks": ("0.0002", "0.0004"),
-        "grey_scott": ("0.001", "0.002"),
+        "gray_scott": ("0.001", "0.002"),
     }[name]
     bases = STEADY_BASES if is_steady else [*STEADY_BASES, "causal"]
     models = [("PL", "", "", "", c) for c in (small, large) if is_steady]
@@ -95,7 +93,7 @@ def test_the_equations_have_every_model_at_every_number_of_points(name: str) -> 
     models += [("PANN", "plain", *shape, c) for c in (small, large) for shape in SHAPES]
     models += [("PINN", base, "100", "3", "") for base in bases]
     models += [("PANN", base, "100", "3", small) for base in bases]
-    if name == "grey_scott":
+    if name == "gray_scott":
         blocks = [("poisson_disk", "u"), ("poisson_disk", "v")]
         sizes = ["8192", "32768", "131072"]
     else:
@@ -200,14 +198,16 @@ def test_a_loaded_frame_has_the_figures_of_its_file(name: str) -> None:
 def test_a_mistyped_name_is_told_what_there_is() -> None:
     with pytest.raises(ValueError, match=r"'posson' \(did you mean poisson\?\); there are .*kdv"):
         load("posson")
-    assert load("Grey-Scott").equals(load("grey_scott"))
+    assert load("Grey-Scott").equals(load("gray_scott"))
 
 
 def test_names_of_exhibits_are_unique_and_every_file_is_one_of_theirs() -> None:
     names = [each.name for each in EXHIBITS]
     assert len(set(names)) == len(names)
     files = {each.name for each in resources.files("reproduction").joinpath("data").iterdir()}
-    assert {f"{name}.csv" for name in tables()} == {each for each in files if each[-4:] == ".csv"}
+    assert {f"{stored_name(name)}.csv" for name in tables()} == {
+        each for each in files if each[-4:] == ".csv"
+    }
     assert set(tables()) <= set(names)
 
 
@@ -226,7 +226,7 @@ def doubted(name: str, word: str) -> list[Row]:
 
 
 def test_the_figures_known_to_be_doubtful_are_marked() -> None:
-    tenth = doubted("grey_scott", "mean: a tenth")
+    tenth = doubted("gray_scott", "mean: a tenth")
     assert [row["mean"] for row in tenth] == ["2.32e-02", "2.52e-02"]
     assert {(row["field"], row["c"]) for row in tenth} == {("u", "0.002")}
     swapped = doubted("kdv", "swaps")
@@ -240,7 +240,7 @@ def test_the_figures_known_to_be_doubtful_are_marked() -> None:
     assert [row["num_terms"] for row in doubted("basis_sizes", "729")] == ["792"]
 
 
-@pytest.mark.parametrize("name", ["ks", "grey_scott"])
+@pytest.mark.parametrize("name", ["ks", "gray_scott"])
 def test_repeated_deviations_are_marked_and_most_are(name: str) -> None:
     rows = read_raw(name)
     times = collections.Counter(row["deviation"] for row in rows)
@@ -349,7 +349,7 @@ def test_the_exhibits_are_all_tables_and_figures_of_the_paper() -> None:
 @pytest.mark.parametrize("name", CELLS)
 def test_the_equations_are_those_of_the_source_line_by_line(name: str) -> None:
     """Block, section, label and figures of each line, in order; seconds come last in a line."""
-    sampling, field = ("poisson_disk", "u") if name == "grey_scott" else ("equispaced", "u")
+    sampling, field = ("poisson_disk", "u") if name == "gray_scott" else ("equispaced", "u")
     sizes, section, theirs = [], "", []
     for cells in table_lines(name):
         if found := re.findall(r"N\s*=\s*(\d+)", " ".join(cells)):
@@ -511,12 +511,12 @@ def test_darcy_is_in_the_section_on_limits() -> None:
             "6.31e-01 (1.04e-01)",
         ),
         (
-            "grey_scott",
+            "gray_scott",
             {"model": "PINN", "base": "plain", "width": "100", "field": "u", "num_points": "8192"},
             "3.88e-01 (1.86e-01)",
         ),
         (
-            "grey_scott",
+            "gray_scott",
             {"model": "PANN", "base": "causal", "field": "v", "num_points": "131072"},
             "3.20e-01 (1.53e-01)",
         ),

@@ -18,11 +18,11 @@ from pann.errors import NotConverged
 from pann.pde import Dirichlet, Initial, Periodic
 from pann.pde.checks import checked
 from pann.pde.conditions import values_at
-from pann.problems import PROBLEMS, burgers, equation_of, grey_scott, problem_named
+from pann.problems import PROBLEMS, burgers, equation_of, gray_scott, problem_named
 from pann.reference import Evolution, PeriodicGrid, Reference, etdrk4, stored_times
 from pann.reference import evolution as evolution_module
 
-NAMES = ("kdv", "ks", "ks_printed", "grey_scott", "burgers", "allen_cahn_time")
+NAMES = ("kdv", "ks", "ks_printed", "gray_scott", "burgers", "allen_cahn_time")
 
 
 def evolution_of(problem: pann.Problem) -> Evolution:
@@ -126,7 +126,7 @@ def test_the_order_is_four_however_stiff(rate: complex) -> None:
         ("kdv", (256,), 0.5, 1e-3),
         ("ks", (128,), 0.2, 5e-4),
         ("burgers", (512,), 0.25, 1e-3),
-        ("grey_scott", (32, 32), 0.01, 1e-3),
+        ("gray_scott", (32, 32), 0.01, 1e-3),
         ("allen_cahn_time", (256,), 0.5, 0.025),
     ],
 )
@@ -179,7 +179,7 @@ def derivative(u: np.ndarray, width: float, order: int, axis: int = -1) -> np.nd
     return np.fft.ifft(factor * np.fft.fft(u, axis=axis), axis=axis).real
 
 
-def _grey_scott_rate(fields: np.ndarray) -> np.ndarray:
+def _gray_scott_rate(fields: np.ndarray) -> np.ndarray:
     u, v = fields.reshape(2, 64, 64)
     laplacian = lambda w: derivative(w, 2, 2, 0) + derivative(w, 2, 2, 1)
     reaction = 1000 * u * v * v
@@ -238,7 +238,7 @@ ORACLES: dict[str, tuple[tuple[int, ...], float, float, str, Callable[[Any], Any
         lambda u: 1e-4 * derivative(u, 2, 2) - 5 * u**3 + 5 * u,
         1e-6,
     ),
-    "grey_scott": ((64, 64), 0.005, 1e-4, "DOP853", _grey_scott_rate, 2e-3),
+    "gray_scott": ((64, 64), 0.005, 1e-4, "DOP853", _gray_scott_rate, 2e-3),
 }
 
 
@@ -293,9 +293,9 @@ def test_interpolation_in_two_dimensions_in_chunks(monkeypatch: pytest.MonkeyPat
     np.testing.assert_allclose(found, waves(*space.T, moments), atol=5e-6)
 
 
-def test_grey_scott_is_stored_often_enough() -> None:
+def test_gray_scott_is_stored_often_enough() -> None:
     """Between stored times the fields are those that the method finds there."""
-    evolution = evolution_of(grey_scott())
+    evolution = evolution_of(gray_scott())
     between = (evolution.times[1:] + evolution.times[:-1]) / 2
     both = np.sort(np.concatenate([evolution.times, between]))
     coarse = {"grid": PeriodicGrid((-1.0, -1.0), (1.0, 1.0), (24, 24)), "largest_step": 1e-3}
@@ -363,7 +363,7 @@ def test_periodic_exactly_or_as_in_the_paper(name: str, order: int) -> None:
         initial = [c for c in problem.conditions if isinstance(c, Initial)]
         assert [c.field for c in initial] == list(problem.fields)
         # No series in waves has the values of a state with a kink or a jump at its ends.
-        is_smooth = name not in ("grey_scott", "allen_cahn_time")
+        is_smooth = name not in ("gray_scott", "allen_cahn_time")
         assert all(c.hard == (problem is exact and is_smooth) for c in initial)
     space = exact.domain.names[:-1]
     assert exact.domain.periodic == space
@@ -389,8 +389,8 @@ def test_burgers_with_zeros_on_the_boundary() -> None:
 
 
 @pytest.mark.parametrize("printed", [False, True])
-def test_grey_scott_starts_from_either_state(printed: bool) -> None:
-    evolution = evolution_of(grey_scott(printed=printed))
+def test_gray_scott_starts_from_either_state(printed: bool) -> None:
+    evolution = evolution_of(gray_scott(printed=printed))
     x, y = np.array([0.3, -0.6]), np.array([0.1, 0.7])
     u, v = evolution.initial(x, y)
     bump = np.exp(-10 * ((x - 0.05) ** 2 + (y - 0.02) ** 2))
@@ -405,7 +405,7 @@ RESOLVED = {
     "ks_printed": ((64,), 0.5, 2e-3, 1e-5),
     "burgers": ((512,), 0.2, 5e-4, 1e-6),
     "allen_cahn_time": ((512,), 1.0, 5e-3, 1e-2),
-    "grey_scott": ((128, 128), 0.005, 1e-4, 1e-2),
+    "gray_scott": ((128, 128), 0.005, 1e-4, 1e-2),
 }
 
 
@@ -459,7 +459,7 @@ def test_the_solution_takes_coordinates_of_any_shape() -> None:
     assert evolution.exact(x=0.1, t=0.05).shape == ()
     left, right = evolution.exact(x=np.array([-1.0, 1.0]), t=0.07)
     assert left == pytest.approx(right, abs=1e-12)
-    u, v = shortened("grey_scott", (16, 16), 1e-3, 1e-4).exact(x=x, y=x, t=5e-4)
+    u, v = shortened("gray_scott", (16, 16), 1e-3, 1e-4).exact(x=x, y=x, t=5e-4)
     assert u.shape == v.shape == x.shape
     assert np.abs(u - v).max() > 0.1
 
@@ -526,13 +526,25 @@ def test_another_equation_or_initial_state_is_another_file(
     assert len(list(tmp_path.iterdir())) == 4
 
 
-def test_both_initial_states_of_grey_scott_are_kept(
+def test_references_of_gray_scott_are_found_under_the_name_they_were_stored_by(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PANN_CACHE", str(tmp_path))
+    grid = PeriodicGrid((-1.0, -1.0), (1.0, 1.0), (8, 8))
+    times = np.linspace(0, 1e-3, 11)
+    evolution = dataclasses.replace(evolution_of(gray_scott()), grid=grid, times=times)
+    assert evolution.reference.values.shape == (2, 11, 8, 8)
+    (file,) = tmp_path.iterdir()
+    assert file.name.startswith("reference-v3-grey_scott-")
+
+
+def test_both_initial_states_of_gray_scott_are_kept(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PANN_CACHE", str(tmp_path))
     coarse = [
         dataclasses.replace(
-            evolution_of(grey_scott(printed=printed)),
+            evolution_of(gray_scott(printed=printed)),
             grid=PeriodicGrid((-1.0, -1.0), (1.0, 1.0), (8, 8)),
             times=np.linspace(0, 1e-3, 11),
         )

@@ -5,13 +5,15 @@ import math
 
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
 import pytest
 
 import pann
 from pann.basis import Chebyshev, Fourier, Legendre, PiecewiseLegendre, make_basis
-from pann.basis.in_program import tabulate
+from pann.basis.basis import tabulate
 from pann.domain import Box
+from pann.methods import method_named
 from pann.pde import Data, Dirichlet, Initial, Integral, Neumann, Periodic, Problem
 from pann.pde.checks import checked
 from pann.pde.operators import Equation
@@ -22,9 +24,10 @@ ZERO = [Dirichlet(LINE.boundary, 0.0)]
 NU = 1.0
 
 
-def solved(residual, conditions=ZERO, domain=LINE, **options):
-    problem = Problem(domain, residual, conditions, fields=options.pop("fields", ("u",)))
-    return pann.solve(problem, degree=options.pop("degree", 10), width=0, progress=False, **options)
+def solved(residual, conditions=ZERO, domain=LINE, fields=("u",), degree=10, **where):
+    problem = Problem(domain, residual, conditions, fields=fields)
+    method = pann.Polynomial(degree=degree, collocation=pann.Collocation(**where))
+    return pann.solve(problem, method, progress=False)
 
 
 # ---- Stale equations ----
@@ -78,7 +81,7 @@ def test_an_equation_that_changed_is_solved_as_it_is_now(way, is_new):
     for value in (1.0, 2.0) if way is by_array else (1.0, 2.0, 1.0):
         change(value)
         problem = Problem(LINE, residual, ZERO) if is_new else problem
-        solution = pann.solve(problem, degree=4, width=0, progress=False)
+        solution = pann.solve(problem, pann.Polynomial(degree=4), progress=False)
         np.testing.assert_allclose(solution(x=0.5), value / 8, rtol=1e-12)
 
 
@@ -312,10 +315,10 @@ def test_an_integral_over_space_holds_at_all_times():
 
 def test_networks_do_not_know_integrals():
     problem = Problem(LINE, lambda u: -u.xx + u.integral() - 1.0, ZERO)
-    with pytest.raises(ValueError, match="polynomials alone; give width=0"):
-        pann.solve(problem, degree=3, width=4, progress=False)
-    with pytest.raises(ValueError, match="polynomials alone; use the default recipe"):
-        pann.solve(problem, recipe="paper", progress=False)
+    with pytest.raises(ValueError, match=r"polynomials alone; use pann\.Polynomial\(\.\.\.\)"):
+        pann.solve(problem, pann.Hybrid(degree=3, network=pann.MLP(width=4)), progress=False)
+    with pytest.raises(ValueError, match=r"polynomials alone; use pann\.Polynomial\(\.\.\.\)"):
+        pann.solve(problem, pann.Training.paper(), progress=False)
     with pytest.raises(ValueError, match="no such axis; the axes are x"):
         checked(Problem(LINE, lambda u: u.xx + u.integral("y"), ZERO))
     with pytest.raises(ValueError, match="Integral is over 'y', which is no axis; there are x"):
@@ -326,13 +329,13 @@ def test_an_eigenvalue_is_a_parameter_with_a_normalization():
     """-u'' = k u with zero ends and the integral of sin pi x: k = pi^2."""
     conditions = [*ZERO, Integral(2 / np.pi)]
     problem = Problem(LINE, lambda u, k: u.xx + k * u, conditions, parameters={"k": 8.0})
-    solution = pann.solve(problem, degree=14, width=0, progress=False)
+    solution = pann.solve(problem, pann.Polynomial(degree=14), progress=False)
     assert solution.report.resolved
     assert solution.parameters["k"] == pytest.approx(np.pi**2, rel=1e-10)
     np.testing.assert_allclose(solution(0.3), np.sin(0.3 * np.pi), rtol=1e-9)
     free = Problem(LINE, lambda u, k: k * u.xx + 1.0, ZERO, parameters={"k": 1.0})
     with pytest.raises(ValueError, match=r"do not determine k: other values .* add pann\.Data"):
-        pann.solve(free, degree=6, width=0, progress=False)
+        pann.solve(free, pann.Polynomial(degree=6), progress=False)
 
 
 # ---- Mistakes, in a sentence each ----
@@ -365,28 +368,49 @@ def test_other_things_than_problems_functions_and_numbers_are_refused():
         checked(problem)
     wrong = Problem(LINE, lambda u: u.xx, ZERO, exact=lambda x: math.sin(x))
     with pytest.raises(ValueError, match="exact could not be computed at 100000 points: TypeErr"):
-        pann.solve(wrong, degree=3, width=0, progress=False)
+        pann.solve(wrong, pann.Polynomial(degree=3), progress=False)
 
 
 # ---- Options that would have no effect ----
 
 
 @pytest.mark.parametrize(
-    "options, message",
+    "name, options, message",
     [
-        ({"constraint_weight": 0.1}, "no place; give recipe='paper' with them"),
-        ({"recipe": "paper", "iterations": 5}, "iterations are those of Levenberg-Marquardt"),
-        ({"basis": make_basis(LINE, 3), "degree": 4}, "a basis has its own degree and axes"),
-        ({"width": 0, "depth": 3}, "width=0 is no network"),
-        ({"sampling": "sobol"}, "give that number, points=1000"),
-        ({"time_limit": -1}, "time_limit must be a positive number of seconds"),
-        ({"progress": "yes"}, "progress is True, False, None or a function"),
-        ({"report": print, "progress": True}, "progress and report are the same option"),
+        ("hybrid", {"constraint_weight": 0.1}, "no option of Hybrid 'constraint_weight'.* choose"),
+        ("paper", {"iterations": 5}, "no option of Training 'iterations'.* choose from stages"),
+        ("hybrid", {"basis": make_basis(LINE, 3), "degree": 4}, "no effect with a basis of your"),
+        ("hybrid", {"basis": make_basis(LINE, 3), "axes": "x"}, "a basis has its own axes; leave"),
+        ("hybrid", {"width": 0, "depth": 3}, r"width=0 is no network; use pann\.Polynomial"),
+        ("polynomial", {"depth": 3}, "no option of Polynomial 'depth'; choose from degree"),
+        ("hybrid", {"sampling": "sobol"}, "give that number, points=1000"),
     ],
 )
-def test_options_without_effect_are_refused(options, message):
+def test_options_without_effect_are_refused(name, options, message):
     with pytest.raises(ValueError, match=message):
-        pann.solve(Problem(LINE, lambda u: u.xx, ZERO), **options)
+        pann.solve(Problem(LINE, lambda u: u.xx, ZERO), method_named(name, options, "solve"))
+
+
+@pytest.fixture
+def unchecked():
+    """Turn off the checks of types that only the tests have: users meet the errors behind them."""
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", before)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    "run, message",
+    [
+        ({"time_limit": -1}, "time_limit must be a positive number, got -1"),
+        ({"progress": "yes"}, "progress is True, False, None or a function"),
+    ],
+)
+def test_wrong_options_of_a_run_are_refused(run, message):
+    with pytest.raises(ValueError, match=message):
+        pann.solve(Problem(LINE, lambda u: u.xx, ZERO), **run)
 
 
 def test_periodic_conditions_take_part_in_the_count_of_states():

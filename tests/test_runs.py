@@ -19,14 +19,25 @@ import numpy as np
 import pandas as pd
 import pytest
 from run_works import noted, square
+from typer.testing import CliRunner
 
 from pann.io import FileError
-from pann.runs import Claims, Result, Row, Store, Summary, parse_shard, programs, sweep
-from pann.runs import attempt as attempts
-from pann.runs.claims import look
-from pann.runs.surroundings import surroundings
-from pann.runs.sweep import shard_of
-from pann.runs.writing import remove_leftovers
+from pann.runs import (
+    Claims,
+    Result,
+    Row,
+    Store,
+    Summary,
+    batch,
+    copy_records,
+    locks,
+    pack,
+    parse_shard,
+    shard_of,
+    sweep,
+)
+from pann.runs.provenance import provenance
+from reproduction.cli import app
 
 TESTS = pathlib.Path(__file__).parent
 
@@ -83,7 +94,7 @@ def begin(process):
 def wait_for(condition, seconds=60.0):
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "waited in vain"
+        assert time.monotonic() < end, "waited too long"
         time.sleep(0.02)
 
 
@@ -92,7 +103,9 @@ def num_lines(path):
 
 
 def files_in(folder):
-    return sorted(path.name for path in pathlib.Path(folder).rglob("*") if path.is_file())
+    """All files but the empty one that is locked while others change."""
+    names = [path.name for path in pathlib.Path(folder).rglob("*") if path.is_file()]
+    return sorted(name for name in names if name != locks.LOCK_NAME)
 
 
 # ---- Rows ----
@@ -152,7 +165,7 @@ def test_experiment_that_names_no_folder_is_refused(name):
 # ---- Records ----
 
 
-def test_record_tells_with_plain_tools_all_that_there_is(tmp_path):
+def test_record_can_be_read_with_plain_tools(tmp_path):
     row, store = Row("squares", {"x": 3}), Store(tmp_path)
     assert sweep([row], square, store) == Summary(done=1)
     record = json.loads((tmp_path / f"runs/squares/{row.identity}.json").read_text())
@@ -172,8 +185,8 @@ def test_record_tells_with_plain_tools_all_that_there_is(tmp_path):
 
 def test_git_state_is_that_of_a_checkout_and_missing_git_is_no_failure(monkeypatch):
     def fresh():
-        surroundings.cache_clear()
-        return surroundings()["git"]
+        provenance.cache_clear()
+        return provenance()["git"]
 
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=TESTS, capture_output=True, text=True, check=False
@@ -184,7 +197,7 @@ def test_git_state_is_that_of_a_checkout_and_missing_git_is_no_failure(monkeypat
         assert state["dirty"] in (True, False)
     monkeypatch.setenv("PATH", "")
     assert fresh() is None
-    surroundings.cache_clear()
+    provenance.cache_clear()
 
 
 def test_arrays_and_figures_come_back(tmp_path):
@@ -367,7 +380,7 @@ def test_heartbeat_keeps_a_claim_beyond_its_lifetime(tmp_path):
     assert claims.take("a") is not None  # nobody kept it
 
 
-def test_age_of_a_claim_is_told_by_the_folder_and_not_by_the_clock(tmp_path, monkeypatch):
+def test_age_of_a_claim_is_measured_by_the_folder_and_not_by_the_clock(tmp_path, monkeypatch):
     claims = Claims(tmp_path)
     claims.take("a")
     monkeypatch.setattr(time, "time", lambda: 1e12)
@@ -384,7 +397,7 @@ def test_claim_of_a_dead_process_of_this_machine_is_free_at_once(tmp_path):
     process.wait()
     content = json.loads((tmp_path / "a.json").read_text())
     if content["machine"] is None:
-        pytest.skip("this system does not tell machines apart")
+        pytest.skip("this system does not distinguish machines")
     elsewhere = {**content, "pid": process.pid, "machine": "another boot"}
     (tmp_path / "a.json").write_text(json.dumps(elsewhere))
     assert claims.take("a") is None  # the number means nothing there
@@ -392,29 +405,28 @@ def test_claim_of_a_dead_process_of_this_machine_is_free_at_once(tmp_path):
     assert claims.take("a") is not None
 
 
-def test_claim_of_a_dead_sibling_is_left_to_the_parent(tmp_path):
-    """Otherwise a row that kills its process would kill the next one before that is recorded."""
-    claims = Claims(tmp_path)
-    held = claims.take("row", "sweep.1")
-    dead = json.loads(held.path.read_text()) | {"pid": 2**30}
-    if dead["machine"] is None:
-        pytest.skip("this system does not tell machines apart")
-    held.path.write_text(json.dumps(dead))
-    assert claims.take("row", "sweep.2") is None
-    assert claims.take("row", "other.2") is not None
-
-
-def test_renewed_claim_is_not_stolen_by_one_who_saw_it_old(tmp_path, monkeypatch):
-    claims = Claims(tmp_path)
+def test_renewal_and_takeover_of_an_old_claim_exclude_each_other(tmp_path, monkeypatch):
+    claims, clock = Claims(tmp_path), locks.clock
     mine = claims.take("a")
+    renewed = []
 
-    def late(self, seen, token):
-        os.utime(mine.path, (2e9, 2e9))  # the owner comes back after the thief has looked
-        return True
+    def late(folder):
+        """The owner comes back after the other has looked at the age, and has to wait for it."""
+        thread = threading.Thread(target=lambda: renewed.append(mine.renew()))
+        thread.start()
+        thread.join(0.2)
+        assert thread.is_alive()
+        return clock(folder)
 
-    monkeypatch.setattr(Claims, "_is_over", late)
+    os.utime(mine.path, (1.0, 1.0))
+    with monkeypatch.context() as patched:
+        patched.setattr(locks, "clock", late)
+        other = claims.take("a")
+    wait_for(lambda: renewed)
+    assert (other.is_held(), mine.is_held(), renewed) == (True, False, [False])
+    os.utime(other.path, (1.0, 1.0))
+    assert other.renew()
     assert claims.take("a") is None
-    assert mine.is_held()
 
 
 def test_expired_claim_goes_to_one_of_many(tmp_path):
@@ -473,7 +485,7 @@ def test_late_loser_leaves_the_claim_of_the_other_alone(tmp_path):
 
 def test_two_that_both_believe_to_hold_the_claim_record_once(tmp_path, monkeypatch):
     row, store = Row("squares", {"x": 3}), Store(tmp_path)
-    monkeypatch.setattr("pann.runs.claims.Claim.confirm", lambda self: True)
+    monkeypatch.setattr("pann.runs.locks.Claim.confirm", lambda self: True)
 
     def slow(configuration, folder):
         shutil.rmtree(store.claims.folder)
@@ -489,14 +501,15 @@ def test_claim_of_one_who_was_given_up_goes_to_the_next_and_is_lost_to_him(tmp_p
 
     def slow(configuration, folder):
         """A scheduler believes its worker dead, and gives the row to another."""
-        store.claims.take_from_dead(row.identity, "other-")
+        store.claims.revoke(row.identity, "other-")
         assert store.claims.take(row.identity) is None
-        store.claims.take_from_dead(row.identity, "sweep-")
+        store.claims.revoke(row.identity, "sweep-")
         assert sweep([row], square, store) == Summary(done=1)
         return Result({"square": -1}, {"array": np.zeros(2)})
 
-    outcome = attempts.attempt(attempts.Task(row), slow, store, "sweep-1")
-    assert outcome.kind == attempts.CLAIMED
+    events = []
+    batch.run_unit([row], batch.Session(slow, store, events.append, token="sweep-1"))
+    assert [event.kind for event in events] == ["begun", "claimed"]
     assert store.record(row)["figures"] == {"square": 9}
     assert files_in(tmp_path) == [f"{row.identity}.json"]
 
@@ -534,7 +547,7 @@ def test_file_system_without_hard_links_serves_too(tmp_path, monkeypatch):
     assert sweep(rows, square, store) == Summary(done=3)
     claim = store.claims.take("a")
     assert store.claims.take("a") is None
-    assert look(claim.path).token == claim.token
+    assert claim.is_held()
 
 
 # ---- Frames ----
@@ -588,6 +601,107 @@ def test_frame_of_an_empty_store_has_no_lines(tmp_path):
     frame = Store(tmp_path / "nothing").frame()
     assert len(frame) == 0
     assert "seconds" in frame
+
+
+# ---- Packed stores ----
+
+
+def mixed_store(folder):
+    """Runs with and without arrays, and one that failed."""
+
+    def work(configuration, folder):
+        x = configuration["x"]
+        if x == 2:
+            raise ValueError("too bad")
+        at = np.linspace(0.0, 1.0, 49)
+        field = np.exp(np.outer(at, x * at)).astype(np.float32)
+        arrays = {"u": field, "axis": at, "mask": at > 0.5, "gap": np.where(at > 0.5, np.nan, at)}
+        return Result({"square": x**2}, arrays if x else {})
+
+    store, rows = Store(folder), [Row("squares", {"x": x}) for x in range(4)]
+    assert sweep(rows, work, store) == Summary(done=3, failed=1)
+    return store, rows
+
+
+def test_packed_store_has_the_same_records_and_arrays(tmp_path):
+    store, rows = mixed_store(tmp_path / "store")
+    path = tmp_path / "records.jsonl.xz"
+    assert pack(store, path) == 4
+    packed = Store(path)
+    assert packed.records() == store.records()
+    assert packed.records("squares") == store.records("squares")
+    assert packed.records("other") == []
+    pd.testing.assert_frame_equal(packed.frame(), store.frame())
+    assert [packed.record(row) for row in rows] == [store.record(row) for row in rows]
+    assert packed.record(Row("squares", {"x": 9})) is None
+    assert packed.arrays(rows[0]) == {}
+    before, after = store.arrays(rows[3]), packed.arrays(rows[3])
+    assert {name: (a.dtype, a.shape) for name, a in after.items()} == {
+        name: (a.dtype, a.shape) for name, a in before.items()
+    }
+    for name in ("axis", "mask", "gap"):
+        np.testing.assert_array_equal(after[name], before[name])
+    # A map is rounded to half of one of 65,535 steps, and to float32.
+    tolerance = np.ptp(before["u"]) * (0.5 / 65535 + 1e-7)
+    np.testing.assert_allclose(after["u"], before["u"], rtol=0, atol=tolerance)
+    with pytest.raises(ValueError, match="is not done; run it first"):
+        packed.arrays(rows[2])
+
+
+def test_packed_store_is_read_only_and_goes_on_in_a_folder(tmp_path):
+    store, rows = mixed_store(tmp_path / "store")
+    path = tmp_path / "records.jsonl.xz"
+    pack(store, path)
+    with pytest.raises(FileError, match="is a packed store, which is only read; unpack it into a"):
+        sweep(rows, square, Store(path))
+    folder = Store(tmp_path / "folder")
+    sweep(rows[:1], square, folder)
+    assert copy_records(Store(path), folder) == 3
+    more = [*rows, Row("squares", {"x": 4})]
+    assert sweep(more, square, folder, retry=True) == Summary(done=2, skipped=3)
+    again = tmp_path / "again.jsonl.xz"
+    assert pack(folder, again) == 5
+    for name, array in Store(path).arrays(rows[3]).items():
+        np.testing.assert_array_equal(Store(again).arrays(rows[3])[name], array)
+
+
+def test_damaged_or_missing_packed_store_is_one_sentence(tmp_path):
+    path = tmp_path / "records.jsonl.xz"
+    with pytest.raises(FileError, match="there is no packed store"):
+        Store(path).records()
+    path.write_bytes(b"nothing of the kind")
+    with pytest.raises(FileError, match="is no packed store, or is damaged"):
+        Store(path).records()
+    pack(mixed_store(tmp_path / "store")[0], path)
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(FileError, match="is no packed store, or is damaged"):
+        Store(path).records()
+    with pytest.raises(ValueError, match=r"a packed store is called \*\.jsonl\.xz, got"):
+        pack(Store(tmp_path / "store"), tmp_path / "records.zip")
+
+
+def test_commands_pack_a_store_and_unpack_it(tmp_path):
+    store, _ = mixed_store(tmp_path / "store")
+    path, folder = tmp_path / "records.jsonl.xz", tmp_path / "folder"
+    for command, source, target in (("pack", store.folder, path), ("unpack", path, folder)):
+        arguments = [command, "--store", os.fspath(source), "--out", os.fspath(target)]
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.output
+    assert Store(folder).records() == store.records()
+    refused = CliRunner().invoke(app, ["pack", "--store", str(path), "--out", str(tmp_path / "a")])
+    assert refused.exit_code != 0
+    assert "is called *.jsonl.xz" in refused.output
+
+
+def test_packed_runs_of_the_paper_are_whole():
+    store = Store(TESTS.parent / "results" / "paper" / "records.jsonl.xz")
+    records = store.records()
+    assert {"poisson", "kdv", "frequency"} <= {record["experiment"] for record in records}
+    for record in records:
+        row = Row(record["experiment"], record["configuration"])
+        assert row.identity == record["identity"]
+        if record["status"] == "done":
+            assert sorted(store.arrays(row)) == record["arrays"]
 
 
 # ---- Disks that fail ----
@@ -644,24 +758,40 @@ def test_work_that_finds_the_disk_full_is_no_failure_of_its_row(tmp_path, number
 
 
 def test_claim_that_a_disk_keeps_is_released_when_it_can_be(tmp_path, monkeypatch):
-    claims, rename = Claims(tmp_path), os.rename
+    claims, unlink = Claims(tmp_path), pathlib.Path.unlink
 
     def refuse(*_):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     with claims.take("a").kept():
-        monkeypatch.setattr(os, "rename", refuse)
+        monkeypatch.setattr(pathlib.Path, "unlink", refuse)
     assert claims.take("a") is None
-    monkeypatch.setattr(os, "rename", rename)
+    monkeypatch.setattr(pathlib.Path, "unlink", unlink)
     wait_for(lambda: files_in(tmp_path) == [], seconds=10)
 
 
-def test_leftovers_of_the_killed_are_removed_when_they_are_old(tmp_path):
+def test_claim_that_cannot_be_written_leaves_no_file(tmp_path, monkeypatch):
+    claims, dump = Claims(tmp_path), json.dump
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(json, "dump", full)
+    with pytest.raises(FileError, match=r"cannot write '.*a\.json': no space left on device"):
+        claims.take("a")
+    assert files_in(tmp_path) == []
+    monkeypatch.setattr(json, "dump", dump)
+    assert claims.take("a").is_held()
+
+
+def test_leftovers_of_killed_writers_are_removed_when_they_are_old(tmp_path):
+    folder = tmp_path / "runs" / "squares"
+    folder.mkdir(parents=True)
     for name in (".pann-1.tmp", ".pann-2.tmp", "mine"):
-        (tmp_path / name).write_text("")
+        (folder / name).write_text("")
     for name in (".pann-1.tmp", "mine"):
-        os.utime(tmp_path / name, (1.0, 1.0))
-    remove_leftovers(tmp_path, age=60.0)
+        os.utime(folder / name, (1.0, 1.0))
+    Store(tmp_path).prepare()
     assert files_in(tmp_path) == [".pann-2.tmp", "mine"]
 
 
@@ -730,6 +860,18 @@ def test_worker_that_is_killed_fails_its_row_and_the_others_go_on(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
+def test_row_that_kills_its_process_kills_no_other(tmp_path):
+    """Processes of the same sweep that have nothing to do leave its row to their parent."""
+    notes, store = tmp_path / "notes", Store(tmp_path / "store")
+    killers = rows_of(notes, 2, kill=True, seconds=0.2)
+    summary = sweep([*killers, *killers], "run_works:noted", store, workers=3)
+    assert summary == Summary(failed=2)
+    assert num_lines(notes) == 2
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_workers_end_with_their_parent_and_give_their_rows_back(tmp_path, number):
     notes, store = tmp_path / "notes", Store(tmp_path / "store")
@@ -746,7 +888,7 @@ def test_workers_end_with_their_parent_and_give_their_rows_back(tmp_path, number
         assert all((store.scratch(row) / "checkpoint").exists() for row in slow)
 
 
-def test_worker_tells_of_a_store_that_it_cannot_use(tmp_path, monkeypatch):
+def test_worker_reports_a_store_that_it_cannot_use(tmp_path, monkeypatch):
     rows, store = [Row("squares", {"x": 1})], Store(tmp_path)
     monkeypatch.setattr(Store, "prepare", lambda self: None)
     (tmp_path / "claims").write_text("a file where the folder should be")
@@ -760,15 +902,16 @@ def test_seconds_of_a_run_are_those_of_the_work(tmp_path):
         Row("squares", {"x": 1, "notes": str(tmp_path / "n"), "seconds": 0.2}),
         Store(tmp_path),
     )
-    outcome = attempts.attempt(attempts.Task(row), noted, store)
-    assert 0.2 <= outcome.seconds == store.record(row)["seconds"] < 2.0
+    events = []
+    sweep([row], noted, store, report=events.append)
+    assert 0.2 <= events[-1].seconds == store.record(row)["seconds"] < 2.0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts mappings")
 @pytest.mark.parametrize("limit, forgotten", [(1_000_000, False), (10, True)])
 def test_programs_are_forgotten_when_mappings_run_short(tmp_path, monkeypatch, limit, forgotten):
     (tmp_path / "limit").write_text(str(limit))
-    monkeypatch.setattr(programs, "MOST_MAPPINGS", tmp_path / "limit")
+    monkeypatch.setattr(batch, "MOST_MAPPINGS", tmp_path / "limit")
     cleared = []
     monkeypatch.setattr(jax, "clear_caches", lambda: cleared.append(True))
     sweep([Row("squares", {"x": 2})], square, tmp_path / "store")

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from run_works import noted, several
 
-from pann.runs import Result, Row, Store, Summary, Together, parse_shard, sweep
-from pann.runs.together import is_out_of_memory, units_of
+from pann.runs import Result, Row, Store, Summary, Together, parse_shard, sweep, units_of
+from pann.runs.batch import is_out_of_memory
+from pann.runs.locks import LOCK_NAME
 
 
 def color(row):
@@ -32,7 +33,8 @@ def lines(path):
 
 
 def files_in(folder):
-    return sorted(path.name for path in folder.rglob("*") if path.is_file())
+    names = [path.name for path in folder.rglob("*") if path.is_file()]
+    return sorted(name for name in names if name != LOCK_NAME)
 
 
 def test_rows_of_one_key_are_one_unit_where_the_first_stands():
@@ -191,7 +193,19 @@ def test_workers_take_units_and_one_that_dies_leaves_halves(tmp_path):
     assert multiprocessing.active_children() == []
 
 
-def test_want_of_memory_is_told_by_what_led_to_an_error():
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
+def test_rows_that_wait_behind_a_part_that_dies_are_done(tmp_path):
+    notes, store = tmp_path / "notes", Store(tmp_path / "store")
+    rows = rows_of(notes, ["red"] * 5, most_alive=2)
+    parts = Together(color, "run_works:several", "run_works:room_for_three")
+    summary = sweep(rows, "run_works:noted", store, workers=2, together=parts)
+    assert summary == Summary(done=5)
+    assert sorted(lines(notes)) == ["0", "2 as one", "2 as one", "3 as one"]
+    assert files_in(store.folder / "claims") == []
+
+
+def test_lack_of_memory_is_recognized_by_what_caused_an_error():
     assert is_out_of_memory(MemoryError())
     with pytest.raises(RuntimeError) as caught:
         several([{"notes": os.devnull, "x": 1}] * 17, None)

@@ -7,17 +7,22 @@ import sys
 import threading
 import time
 
+import jaxtyping
 import numpy as np
 import pytest
 
 import pann
+from pann.methods import RunOptions
+from pann.regression.fit import Data, fit_run
 from pann.runtime.limits import Progress, Stopped, limited
 from pann.runtime.progress import display, progress_line, supervised
 
 STEP = Progress("Adam", 5, 10, {"data": 0.125})
 X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
 Y = np.exp(X[:, 0]) * np.abs(X[:, 1])
-SMALL = {"degree": 2, "width": 4, "depth": 1, "domain": pann.Box.cube(2)}
+SQUARE = pann.Box.cube(2)
+NETWORK = pann.MLP(width=4, depth=1)
+POLYNOMIAL, HYBRID = pann.Polynomial(degree=2), pann.Hybrid(degree=2, network=NETWORK)
 
 
 # ---- The limits alone ----
@@ -138,7 +143,16 @@ def test_progress_is_shown_on_a_terminal_or_where_asked_for(
     assert ("1.25e-01" in sys.stderr.text()) == shown
 
 
-def test_a_function_gets_every_progress_and_nothing_else_is_accepted():
+@pytest.fixture
+def unchecked():
+    """Turn off the checks of types that only the tests have: users meet the errors behind them."""
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", before)
+
+
+def test_a_function_gets_every_progress_and_nothing_else_is_accepted(unchecked):
     seen = []
     with supervised("fit", seen.append) as report:
         report(STEP)
@@ -172,6 +186,10 @@ def test_a_line_in_a_notebook_is_written_over_and_a_log_gets_one_per_stage(monke
 # ---- pann.fit ----
 
 
+def training(*stages: pann.training.Stage) -> pann.Training:
+    return pann.Training(stages=stages, degree=2, network=NETWORK)
+
+
 def stopping_clock(monkeypatch, at: int) -> list[Progress]:
     """Let the time be up at the report with this number; the reports are returned."""
     seen: list[Progress] = []
@@ -182,10 +200,11 @@ def stopping_clock(monkeypatch, at: int) -> list[Progress]:
 
 
 def test_a_time_limit_gives_the_best_state_so_far(monkeypatch):
-    recipe = (pann.Adam(30, pann.Constant(0.01), record_every=10), pann.Prune(), pann.LBFGS(5))
-    options = {**SMALL, "recipe": recipe, "held_out": 0.0}
+    adam = pann.Adam(30, pann.Constant(0.01), record_every=10)
+    method = training(adam, pann.Prune(), pann.LBFGS(5))
+    options = {"domain": SQUARE, "held_out": 0.0}
     seen = stopping_clock(monkeypatch, at=2)
-    stopped = pann.fit(X, Y, **options, progress=seen.append, time_limit=60)
+    stopped = pann.fit(X, Y, method, **options, progress=seen.append, time_limit=60)
     assert [(step.what, step.step) for step in seen] == [("Adam", 10), ("Adam", 20)]
     assert stopped.stop == (
         "the time limit of 60 s ended it during Adam, step 20; next would have come Prune, LBFGS"
@@ -193,19 +212,17 @@ def test_a_time_limit_gives_the_best_state_so_far(monkeypatch):
     assert stopped.outcomes[0].reasons == ("the time limit of 60 s ended it after 20 of 30 steps",)
     assert "stopped: the time limit" in str(stopped)
     # The rate is constant: these are the first 20 of the 30 steps.
-    short = (pann.Adam(20, pann.Constant(0.01), record_every=10),)
-    expected = pann.fit(X, Y, **{**options, "recipe": short}, progress=False)
+    short = training(pann.Adam(20, pann.Constant(0.01), record_every=10))
+    expected = pann.fit(X, Y, short, **options, progress=False)
     np.testing.assert_allclose(stopped(X), expected(X), rtol=1e-12)
     assert expected.stop == "all stages done"
 
 
 @pytest.mark.parametrize("at", [1, 2, 3, 5])
-def test_the_default_recipe_can_be_stopped_anywhere(monkeypatch, at):
+def test_the_default_method_can_be_stopped_anywhere(monkeypatch, at):
     seen = stopping_clock(monkeypatch, at)
-    stopped = pann.fit(X, Y, **SMALL, progress=seen.append, time_limit=60)
-    polynomial = pann.fit(
-        X, Y, **{**SMALL, "width": 0, "depth": None}, held_out=0.1, progress=False
-    )
+    stopped = pann.fit(X, Y, HYBRID, domain=SQUARE, progress=seen.append, time_limit=60)
+    polynomial = pann.fit(X, Y, POLYNOMIAL, domain=SQUARE, held_out=0.1, progress=False)
     assert stopped.stop.startswith("the time limit of 60 s ended it")
     assert "Prune" in stopped.stop
     # Never worse than the polynomial that it began with.
@@ -220,8 +237,8 @@ def test_ctrl_c_during_training_gives_the_model_so_far():
         if len(seen) == 2:
             signal.raise_signal(signal.SIGINT)
 
-    recipe = (pann.Adam(30, record_every=10),)
-    stopped = pann.fit(X, Y, **SMALL, recipe=recipe, progress=press_once)
+    method = training(pann.Adam(30, record_every=10))
+    stopped = pann.fit(X, Y, method, domain=SQUARE, progress=press_once)
     assert len(seen) == 2
     assert stopped.stop == "Ctrl-C ended it during Adam, step 20"
     assert np.all(np.isfinite(stopped(X)))
@@ -231,19 +248,13 @@ def test_a_program_that_makes_many_fits_is_interrupted_by_ctrl_c():
     def press(progress):
         signal.raise_signal(signal.SIGINT)
 
+    method = training(pann.Adam(30, record_every=10))
     with pytest.raises(KeyboardInterrupt):
-        pann.fit(X, Y, **SMALL, recipe=(pann.Adam(30, record_every=10),), report=press)
+        fit_run(Data(X, Y, SQUARE), method, RunOptions(), press, ctrl_c=False)
 
 
 def test_a_limit_that_comes_with_the_last_report_ended_nothing(monkeypatch):
     seen = stopping_clock(monkeypatch, at=3)
-    made = pann.fit(
-        X, Y, **{**SMALL, "width": 0, "depth": None}, progress=seen.append, time_limit=60
-    )
+    made = pann.fit(X, Y, POLYNOMIAL, domain=SQUARE, progress=seen.append, time_limit=60)
     assert [step.what for step in seen] == ["LeastSquares", "LeastSquares", "Prune"]
     assert made.stop == "all stages done"
-
-
-def test_progress_and_report_are_one_option():
-    with pytest.raises(ValueError, match="give one of them"):
-        pann.fit(X, Y, progress=True, report=print)

@@ -18,8 +18,8 @@ from typer.testing import CliRunner, Result
 import pann
 from pann.cli import problem_files, solve_commands
 from pann.cli.main import app
-from pann.network import RandomFourier
-from pann.plot import fields
+from pann.methods import RunOptions
+from pann.plot import solution as fields
 from pann.problems import PROBLEMS
 from pann.runtime import compile, progress
 from pann.runtime.limits import Progress
@@ -75,7 +75,7 @@ def test_list_tells_every_problem() -> None:
     assert [problem["name"] for problem in found] == list(PROBLEMS)
     fields = {problem["name"]: problem["fields"] for problem in found}
     assert fields["darcy_across_mixed"] == ["p", "q"]
-    assert fields["grey_scott"] == ["u", "v"]
+    assert fields["gray_scott"] == ["u", "v"]
     domain = pann.Box(x=(0, 1), t=(0, 2), y=(0, 1), time="t", periodic="y")
     assert solve_commands.shown_domain(domain) == ("x in [0, 1]; t in [0, 2]; y in [0, 1] periodic")
 
@@ -85,7 +85,8 @@ def test_solve_writes_what_it_tells(folder: pathlib.Path) -> None:
         "solve", "poisson", "--degree", 12, "--width", 0, "--out", "new/one", "--json"
     )
     (report,) = results(printed)
-    assert (report["problem"], report["recipe"], report["trial"]) == ("poisson", "default", 0)
+    assert (report["problem"], report["trial"]) == ("poisson", 0)
+    assert report["method"] == "Polynomial(degree=12)"
     assert (report["degree"], report["terms"], report["units"]) == (12, 91, 0)
     assert report["files"] == ["new/one/solution.pann", "new/one/solution.png"]
     assert report["resolved"] == (report["residual"] <= 1e-5)
@@ -141,7 +142,7 @@ def test_a_dry_run_writes_nothing(folder: pathlib.Path) -> None:
     assert "nothing was solved or written" in shown
     assert "windows   as many as it takes" in succeed("solve", "kdv", "--dry-run")
     assert "windows   20" in succeed("solve", "kdv", "--dry-run", "--windows", 20)
-    assert "8, 14, 22, 32, 44" in succeed("solve", "kdv", "--dry-run", "--windows", 0)
+    assert "8, 14, 22, 32, 44" in succeed("solve", "kdv", "--dry-run", "--method", "hybrid")
     assert "network 8-4" in succeed("solve", "poisson", "--dry-run", "--width", "8,4")
     assert set(folder.iterdir()) == before
 
@@ -149,51 +150,42 @@ def test_a_dry_run_writes_nothing(folder: pathlib.Path) -> None:
 def test_options_reach_solve(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, object] = {}
 
-    def look(problem: pann.Problem, **options: object) -> None:
-        seen.update(options)
+    def look(problem: pann.Problem, method: object, run: object, **options: object) -> None:
+        seen.update(options, method=method, run=run)
         raise ValueError("seen")
 
-    monkeypatch.setattr(solve_commands, "solve", look)
+    monkeypatch.setattr(solve_commands, "solve_run", look)
     check_sentence(run("solve", "poisson"), "seen")
-    assert set(seen) == {"report", "seed", "trials", "recipe", "out", "resume"}
-    asked = {"--degree": 5, "--width": "8,4", "--depth": 3, "--activation": "sin"}
-    asked |= {"--points": 50, "--sampling": "sobol", "--iterations": 7, "--precision": "float32"}
-    asked |= {"--c": 0.1, "--condition-points": 40, "--trials": 3, "--recipe": "paper"}
-    asked |= {"--network": "modified", "--constraint": "H", "--weighting": "gradnorm,causal"}
-    asked |= {"--windows": 0, "--fourier": 20, "--axes": "x,y"}
-    asked |= {"--out": "run", "--checkpoint-every": 5}
-    options = ("--seed", 9, "--no-preconditioner", "--resume")
-    run("solve", "poisson", *options, *(part for pair in asked.items() for part in pair))
-    del seen["report"]
-    assert seen == {
-        "degree": 5,
-        "width": (8, 4),
-        "depth": 3,
-        "activation": "sin",
-        "points": 50,
-        "sampling": "sobol",
-        "iterations": 7,
-        "precision": "float32",
-        "seed": 9,
-        "c": 0.1,
-        "condition_points": 40,
-        "trials": 3,
-        "recipe": "paper",
-        "constraint": "H",
-        "preconditioner": False,
-        "weighting": ("gradnorm", "causal"),
-        "network": "modified",
-        "out": pathlib.Path("run"),
-        "resume": True,
-        "checkpoint_every": 5,
-        "windows": 0,
-        "embedding": RandomFourier(20),
-        "axes": ("x", "y"),
-    }
+    assert (seen["method"], seen["run"]) == (None, RunOptions())
+    asked = {"--degree": 5, "--width": "8,4", "--activation": "sin", "--method": "paper"}
+    asked |= {"--points": 50, "--sampling": "sobol", "--precision": "float32"}
+    asked |= {"--condition-points": 40, "--trials": 3, "--embedding": 20, "--axes": "x,y"}
+    asked |= {"--constraint": "H", "--weighting": "gradnorm,causal"}
+    asked |= {"--out": "run", "--checkpoint-every": 5, "--seed": 9}
+    flags = ("--no-preconditioner", "--gated", "--resume")
+    run("solve", "poisson", *flags, *(part for pair in asked.items() for part in pair))
+    assert seen["method"] == pann.Training.paper(
+        degree=5,
+        axes=("x", "y"),
+        network=pann.MLP(
+            width=(8, 4), activation="sin", gated=True, embedding=pann.RandomFourier(20)
+        ),
+        constraint="H",
+        preconditioner=False,
+        weighting=("gradnorm", "causal"),
+        collocation=pann.Collocation(points=50, sampling="sobol", condition_points=40),
+    )
+    assert seen["run"] == RunOptions(precision="float32", trials=3, seed=9)
+    assert seen["out"] == pann.Folder(pathlib.Path("run"), 5.0)
+    assert seen["resume"] is True
+    run("solve", "poisson", "--method", "hybrid", "--iterations", 7, "--c", 0.1, "--points", 9)
+    assert seen["method"] == pann.Hybrid(
+        c=0.1, iterations=7, collocation=pann.Collocation(points=9)
+    )
 
 
 def test_a_problem_as_the_paper_poses_it() -> None:
-    asked = ("solve", "kdv", "--dry-run", "--recipe", "paper", "--width", 8, "--axes", "x")
+    asked = ("solve", "kdv", "--dry-run", "--method", "paper", "--width", 8, "--axes", "x")
     assert json.loads(succeed(*asked, "--degree", 9, "--faithful", "--json"))["terms"] == 10
     with problem_files.opened("kdv", faithful=True) as problem:
         assert problem.domain.periodic == ()
@@ -206,7 +198,7 @@ def test_there_is_a_line_for_every_trial() -> None:
     lines = results(succeed(*command, "--json"))
     assert [line["trial"] for line in lines] == [0, 1]
     assert [line["seed"] for line in lines] == [0, 1]
-    keys = {"problem", "recipe", "trial", "rel_l2", "residual", "seconds", "terms", "stop"}
+    keys = {"problem", "method", "trial", "rel_l2", "residual", "seconds", "terms", "stop"}
     assert keys <= set(lines[0])
     shown = succeed(*command)
     assert "trial 1: residual" in shown
@@ -287,7 +279,7 @@ def test_interrupted_from_the_shell_it_goes_on_from_the_shell(
     assert stopped.exit_code == 130
     assert (
         stopped.stderr
-        == "pann: stopped; what was done with --out DIR is kept there, and --resume goes on\n"
+        == "pann: stopped; with --out DIR the work so far is kept, and --resume continues it\n"
     )
     refused = run(*command)
     assert refused.exit_code == 2
@@ -308,15 +300,21 @@ def test_interrupted_from_the_shell_it_goes_on_from_the_shell(
 WRONG = {
     "name": (["poison"], "no problem 'poison' .did you mean poisson"),
     "no file": (["none.py"], "there is no file 'none.py'; it should define problem"),
-    "degree": (["poisson", "--degree", "-1"], "--degree is a number of at least 0, or auto"),
-    "width": (["poisson", "--width", "8,x"], "one number of at least 1 a layer"),
+    "degree": (
+        ["poisson", "--degree", "-1"],
+        "--degree must be a whole number of at least 0, or 'auto'",
+    ),
+    "width": (
+        ["poisson", "--width", "8,x"],
+        "--width must be .* one of at least 1 for each layer, got '8,x'",
+    ),
     "activation": (["poisson", "--activation", "tan"], "no activation 'tan' .did you mean tanh"),
     "too rough": (["poisson", "--activation", "relu", "--width", "4"], "order 2"),
     "sampling": (
         ["poisson", "--points", "9", "--sampling", "sobl"],
         "no sampling 'sobl' .did you mean sobol",
     ),
-    "sampling alone": (["poisson", "--sampling", "sobol"], "--sampling needs --points"),
+    "sampling alone": (["poisson", "--sampling", "sobol"], "give that number, points=1000"),
     "points": (["poisson", "--points", "50", "--sampling", "gauss"], "use num_points=49"),
     "precision": (["poisson", "--precision", "float16"], "no precision 'float16'"),
     "out is a file": (["poisson", "--out", "mine.py"], "'mine.py' is a file"),
@@ -368,7 +366,7 @@ def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("bug")
 
-    monkeypatch.setattr(solve_commands, "solve", fail)
+    monkeypatch.setattr(solve_commands, "solve_run", fail)
     for name in ("poisson", "mine.py"):
         assert isinstance(run("solve", name).exception, RuntimeError)
 
@@ -415,10 +413,12 @@ def titles(figure: object) -> list[str]:
     return [panel.get_title() for panel in figure.axes if panel.get_title()]
 
 
-def solved(domain: pann.Box, exact: object, **options: object) -> pann.Solution:
+def solved(
+    domain: pann.Box, exact: object, method: object = pann.Polynomial(degree=4)
+) -> pann.Solution:
     laplacian = lambda u: sum((u.d(**{name: 2}) for name in domain.names), 0.0)
     problem = pann.Problem.manufactured(domain, laplacian, exact)
-    return pann.solve(problem, **{"degree": 4, "width": 0} | options)
+    return pann.solve(problem, method)
 
 
 def test_a_line_shows_solution_and_error(folder: pathlib.Path) -> None:
@@ -447,7 +447,9 @@ def test_a_map_has_the_first_axis_across_and_its_values(folder: pathlib.Path) ->
 
 
 def test_beyond_two_dimensions_the_middle_is_cut() -> None:
-    solution = solved(pann.Box(x=(0, 1), y=(0, 1), z=(0, 4)), lambda x, y, z: x * y + z, degree=2)
+    solution = solved(
+        pann.Box(x=(0, 1), y=(0, 1), z=(0, 4)), lambda x, y, z: x * y + z, pann.Polynomial(degree=2)
+    )
     figure = solution.plot()
     assert "slice at z = 2" in figure.get_suptitle()
     values = np.asarray(figure.axes[0].images[0].get_array())
@@ -455,7 +457,7 @@ def test_beyond_two_dimensions_the_middle_is_cut() -> None:
 
 
 def test_each_field_has_its_row_and_a_network_its_half() -> None:
-    across = pann.solve(pann.problems.darcy_across_mixed(), degree=4, width=0)
+    across = pann.solve(pann.problems.darcy_across_mixed(), pann.Polynomial(degree=4))
     assert titles(across.plot()) == [
         "p: solution",
         "p: |error|",
@@ -463,9 +465,12 @@ def test_each_field_has_its_row_and_a_network_its_half() -> None:
         "q: |error|",
         "convergence",
     ]
-    layer = solved(
-        pann.Box(x=(-1, 1)), lambda x: jnp.tanh(20 * x), degree=6, width=6, depth=1, points=200
+    both = pann.Hybrid(
+        degree=6,
+        network=pann.MLP(width=6, depth=1),
+        collocation=pann.Collocation(points=200),
     )
+    layer = solved(pann.Box(x=(-1, 1)), lambda x: jnp.tanh(20 * x), both)
     assert layer.model.num_units == 6
     curves = {line.get_label(): line.get_ydata() for line in layer.plot().axes[0].lines}
     assert list(curves) == ["exact", "solution", "polynomial half", "network half"]

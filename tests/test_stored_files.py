@@ -4,14 +4,24 @@ import json
 
 import numpy as np
 import pytest
-from stored_files import FOLDER
+from stored_files import CONFIGURATION, FOLDER
 
 import pann
+from pann.io import read
+from pann.io.checkpoint import FILE_NAME, open_checkpoint
+from pann.io.container import FORMAT_VERSION
 
 FILES = sorted(FOLDER.glob("*/*.pann"))
+KINDS = {"model", "solution", "regressor", "checkpoint"}
 
 
 def predictions(path, points):
+    if path.name == FILE_NAME:
+        opened, finished = open_checkpoint(path.parent, CONFIGURATION, resume=True, interval=1e9)
+        assert not finished
+        saved = opened.within("trial 0").under_way()
+        assert saved.notes == {"step": 7}
+        return saved.arrays["values"]
     loaded = pann.load(path)
     if isinstance(loaded, pann.Solution):
         return loaded(x=points[:, 0], y=points[:, 1])
@@ -20,7 +30,13 @@ def predictions(path, points):
 
 def test_this_version_has_stored_a_file_of_each_kind():
     written = {path.stem for path in FILES if path.parent.name == pann.__version__}
-    assert written == {"model", "solution", "regressor"}
+    assert written == KINDS
+
+
+def test_each_format_version_has_a_stored_file_of_each_kind():
+    """A new format version comes with files of its own: python tests/stored_files.py."""
+    stored = {(read(path).format_version, path.stem) for path in FILES}
+    assert stored == {(version, kind) for version in range(1, FORMAT_VERSION + 1) for kind in KINDS}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")

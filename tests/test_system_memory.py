@@ -80,4 +80,4 @@ def test_without_meminfo_the_physical_pages_count(tmp_path):
 
 def test_training_of_equations_counts_on_what_is_left(monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda: 1000)
-    assert memory.device_memory() == pytest.approx(memory.SHARE * 1000)
+    assert memory.device_memory() == pytest.approx(memory.FRACTION * 1000)

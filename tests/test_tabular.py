@@ -1,4 +1,4 @@
-"""Fits of tables without a knob to turn: the degree, the candidates, and which of them is kept."""
+"""Fits of tables without options: the degree, the candidates, and which of them is kept."""
 
 import numpy as np
 import pytest
@@ -6,13 +6,14 @@ from numpy.polynomial.legendre import legval
 
 from pann.basis import make_basis
 from pann.domain import Box
-from pann.regression import candidates, degree
-from pann.regression.candidates import Options, fit_table
+from pann.methods import MLP, Training
+from pann.regression import degree
+from pann.regression.candidates import EMBEDDING, Options, fit_table, plan
 from pann.regression.degree import choose_basis
 from pann.training import Adam
 
 
-def basis_for(rows, values, degree=None, index_set=None, memory=2**30, always_plane=False):
+def basis_for(rows, values, degree=None, index_set=None, memory=2**30, always_linear=False):
     return choose_basis(
         rows,
         values.reshape(len(rows), -1),
@@ -20,9 +21,9 @@ def basis_for(rows, values, degree=None, index_set=None, memory=2**30, always_pl
         degree=degree,
         index_set=index_set,
         memory=memory,
-        held_rows=len(rows),
-        rows_a_term=3,
-        always_plane=always_plane,
+        rows_at_once=len(rows),
+        rows_per_term=3,
+        always_linear=always_linear,
     )
 
 
@@ -59,8 +60,8 @@ def test_the_degree_does_not_depend_on_the_order_of_the_rows(monkeypatch):
 def test_the_terms_are_bounded_by_the_rows(num_rows, num_columns, rng):
     rows = rng.uniform(-1, 1, (num_rows, num_columns))
     assert 1 <= len(basis_for(rows, rows[:, 0] ** 2)[0]) <= num_rows / 3
-    with_plane, _ = basis_for(rows, rows[:, 0] ** 2, always_plane=True)
-    assert 1 <= len(with_plane) <= max(num_rows / 3, num_columns + 1)
+    linear, _ = basis_for(rows, rows[:, 0] ** 2, always_linear=True)
+    assert 1 <= len(linear) <= max(num_rows / 3, num_columns + 1)
 
 
 def test_more_columns_than_rows_get_a_penalized_plane(rng):
@@ -142,8 +143,8 @@ def test_rows_of_weight_zero_do_not_matter(rng):
     values = np.exp(rows[:, :1])
     weights = (np.arange(80) < 60) * 1.0
     values[60:] = 1e6
-    weighted = fit_table(rows, values, weights, Options(), None)
-    fewer = fit_table(rows[:60], values[:60], np.ones(60), Options(), None)
+    weighted = fit_table(rows, values, weights, Options())
+    fewer = fit_table(rows[:60], values[:60], np.ones(60), Options())
     np.testing.assert_array_equal(weighted(rows), fewer(rows))
 
 
@@ -181,10 +182,42 @@ def test_padding_rows_does_not_change_what_is_fitted(rng):
 
     rows = rng.uniform(-1, 1, (150, 2))
     values = np.exp(rows[:, 0]) * rows[:, 1]
-    options = {"domain": Box.cube(2), "degree": 3, "width": 4, "depth": 1, "recipe": (Adam(40),)}
-    plain = fit(rows, values, held_out=0.0, **options)
-    padded = fit(rows, values, held_out=0.0, pad=True, **options)
+    method = Training(stages=(Adam(40),), degree=3, network=MLP(width=4, depth=1))
+    plain, padded = (
+        fit(rows, values, method, domain=Box.cube(2), held_out=0.0, pad=pad)
+        for pad in (False, True)
+    )
     np.testing.assert_allclose(padded(rows), plain(rows), rtol=1e-9, atol=1e-12)
+
+
+def test_without_held_out_rows_only_the_last_candidate_is_trained(rng):
+    rows = rng.uniform(-1, 1, (150, 2))
+    options = {"width": 4, "depth": 1}
+    names = lambda **more: [
+        candidate.name
+        for candidate in plan(rows, rows[:, :1], np.ones(150), Options(**more)).candidates
+    ]
+    assert names(**options) == ["polynomial", "gradient"]
+    assert names(**options, held_out=0.0) == ["gradient"]
+    assert names(held_out=0.0) == ["polynomial"]
+    table_fit = fitted(rows, rows[:, 0], **options, held_out=0.0)
+    assert list(table_fit.outcomes) == ["gradient"]
+    assert table_fit.held_out_error is None
+
+
+@pytest.mark.parametrize("num_outputs", [1, 2])
+def test_a_plan_has_the_sizes_of_the_models_that_are_trained(num_outputs, rng):
+    """With an embedding, which keeps the features themselves, and a constant column."""
+    rows = np.concatenate([rng.uniform(-1, 1, (150, 2)), np.ones((150, 1))], axis=1)
+    values = rng.normal(size=(150, num_outputs))
+    planned = plan(rows, values, np.ones(150), Options(width=(4, 3), held_out=0.0))
+    [candidate] = planned.candidates
+    sizes = candidate.sizes(planned.data)
+    embedded = 2 * (1 + EMBEDDING.size)
+    layers = embedded * 4 + 4 + 4 * 3 + 3 + 3 * num_outputs
+    embedding = 2 * (EMBEDDING.num_frequencies * (1 + 2 * EMBEDDING.size) + EMBEDDING.size)
+    assert sizes.num_network_parameters == embedding + layers
+    assert (sizes.num_points, sizes.num_outputs) == (150, num_outputs)
 
 
 # ---- What is held out ----
@@ -195,7 +228,7 @@ def test_nothing_is_learned_from_held_out_rows():
     rows = random.uniform(-1, 1, (300, 2))
     values = rows[:, 0] ** 3 + 0.1 * random.normal(size=300)
     options = Options(recipe=(Adam(2),), width=4, trials=1)
-    held_out = candidates._hold_out(rows, options)
+    held_out = plan(rows, values[:, None], np.ones(300), options).data.held_out
     assert held_out.sum() == 30
     other_rows, other_values = rows.copy(), values.copy()
     other_rows[held_out], other_values[held_out] = 0.3, 50.0
@@ -212,7 +245,7 @@ def test_nothing_is_learned_from_held_out_rows():
 @pytest.mark.parametrize("num_columns", [1, 5, 200])
 def test_ends_of_ranges_are_held_out_last(num_columns):
     rows = np.random.default_rng(1).normal(size=(100, num_columns))
-    held_out = candidates._hold_out(rows, Options())
+    held_out = plan(rows, rows[:, :1], np.ones(100), Options()).data.held_out
     assert held_out.sum() == 10
     within = rows[~held_out]
     if num_columns < 200:  # where every row is the end of some range, some must be held out

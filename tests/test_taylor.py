@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
-from oracles import BASIS, build, count_compilations, random_parameters, replace
+from oracles import BASIS, count_compilations, random_parameters, replace
 
 from pann.network import (
     Activation,
@@ -21,7 +21,6 @@ from pann.network import (
     RePU,
     activation_named,
 )
-from pann.network.activations import derivatives
 from pann.network.jets import Laplacian, lower_set, partitions, splits
 from pann.network.taylor import check_orders, feature_derivatives, smoothness
 
@@ -78,17 +77,15 @@ def make_network(
     embeddings = {
         None: None,
         "user": Square(),
-        "fourier": build(RandomFourierFeatures, frequencies=normal(2, dimension)),
-        "axes": build(AxisEmbedding, slopes=normal(5), centers=normal(5), **axes),
+        "fourier": RandomFourierFeatures(normal(2, dimension)),
+        "axes": AxisEmbedding(normal(5), normal(5), **axes),
         "circles": CircleEmbedding((dimension - 1,), dimension),
         "circles and waves": CircleEmbedding(
             (dimension - 1,),
             dimension,
-            build(RandomFourierFeatures, frequencies=normal(2, dimension + 1)),
+            RandomFourierFeatures(normal(2, dimension + 1)),
         ),
-        "periodic": build(
-            PeriodicEmbedding, frequencies=normal(dimension, 2), rectified=False, **waves
-        ),
+        "periodic": PeriodicEmbedding(normal(dimension, 2), rectified=False, **waves),
     }
     options = {"dimension": dimension, "dtype": dtype, "embedding": embeddings[embedding]}
     widths = (3,) if embedding else (5, 3)
@@ -170,7 +167,7 @@ def test_derivatives_of_activations_are_those_of_automatic_differentiation(activ
     functions = [activation]
     for _ in range(highest):
         functions.append(jax.grad(functions[-1]))
-    values = jax.jit(lambda z: derivatives(activation, z, highest))(z)
+    values = jax.jit(lambda z: activation.derivatives(z, highest))(z)
     expected = jax.jit(lambda z: [jax.vmap(function)(z) for function in functions])(z)
     assert len(values) == highest + 1
     for actual, wanted in zip(values, expected, strict=True):
@@ -179,9 +176,9 @@ def test_derivatives_of_activations_are_those_of_automatic_differentiation(activ
 
 @pytest.mark.parametrize("power", [1, 3])
 def test_the_jump_of_the_last_derivative_takes_the_convention_of_jax(power):
-    last = derivatives(RePU(power), jnp.zeros(1), power)[-1]
+    last = RePU(power).derivatives(jnp.zeros(1), power)[-1]
     assert last == math.factorial(power) / 2
-    slope = derivatives(activation_named("relu"), jnp.zeros(1), 1)[-1]
+    slope = activation_named("relu").derivatives(jnp.zeros(1), 1)[-1]
     assert slope == jax.grad(activation_named("relu"))(0.0)
 
 
@@ -465,7 +462,9 @@ def test_gates_do_not_raise_the_smoothness_of_the_activation():
 def test_the_embedding_bounds_the_derivatives_too():
     network = make_network(2, "tanh", "periodic")
     rectified = replace(network, embedding=replace(network.embedding, rectified=True))
-    with pytest.raises(ValueError, match=r"rectified embedding .* use Periodic\(rectified=False\)"):
+    with pytest.raises(
+        ValueError, match=r"rectified embedding .* use PeriodicFeatures\(rectified=False\)"
+    ):
         check_orders(rectified, 2, ((2, 0),))
     axes = make_network(2, "relu", "axes")
     with pytest.raises(ValueError, match=r"embedding's ReLU\(\) has derivatives up to order 1"):

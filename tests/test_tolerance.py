@@ -11,7 +11,7 @@ import pann
 from pann import Box, Data, Dirichlet, Initial, Problem
 from pann.cli.main import app
 from pann.runtime.limits import Progress
-from pann.solvers import second_order, tolerance
+from pann.solvers import polynomial, tolerance
 
 SQUARE = Box(x=(-1, 1), y=(-1, 1))
 RING = Box(x=(0, 2 * np.pi), t=(0, 0.3), periodic="x", time="t")
@@ -74,12 +74,12 @@ def decaying(noise: float) -> Problem:
     ],
 )
 def test_what_is_claimed_is_true(problem: Problem, asked: float) -> None:
-    told: list[Progress] = []
-    solution = pann.solve(problem, tolerance=asked, report=told.append)
+    reports: list[Progress] = []
+    solution = pann.solve(problem, tolerance=asked, progress=reports.append)
     report = solution.report
     assert report.met is True
     # Where polynomials converge fast, no time goes to a network.
-    assert "network" not in {progress.what for progress in told}
+    assert "network" not in {progress.what for progress in reports}
     assert solution.rel_l2 <= report.error_estimate <= asked
     assert solution.residual <= asked
     assert f"tolerance {asked:g} met: relative residual " in str(solution)
@@ -95,17 +95,20 @@ def test_smaller_tolerances_cost_more() -> None:
 
 def test_what_is_not_resolved_is_said(monkeypatch) -> None:
     """Polynomials converge too slowly to climb beyond the ladder; a network gets too few steps."""
-    monkeypatch.setattr(tolerance, "MAX_NETWORKS", 1)
-    monkeypatch.setitem(second_order.LADDERS, 1, (4, 8, 16))
-    told: list[Progress] = []
+    monkeypatch.setattr(tolerance, "TUNING", tolerance.Tuning(max_networks=1))
+    monkeypatch.setitem(polynomial.LADDERS, 1, (4, 8, 16))
+    reports: list[Progress] = []
     solution = pann.solve(
-        singular(), tolerance=1e-6, activation="tanh", iterations=2, report=told.append
+        singular(),
+        pann.Hybrid(network=pann.MLP(activation="tanh"), iterations=2),
+        tolerance=1e-6,
+        progress=reports.append,
     )
     report = solution.report
     assert report.met is False
     assert 1e-6 < solution.rel_l2 <= report.error_estimate
     assert "tolerance 1e-06 NOT MET" in str(solution)
-    assert "network" in {progress.what for progress in told}
+    assert "network" in {progress.what for progress in reports}
     assert report.degree <= 16
 
 
@@ -119,7 +122,7 @@ def test_errors_that_grow_show_in_the_difference() -> None:
 
 def test_a_spike_between_all_points_is_seen(monkeypatch) -> None:
     """Advection of a wave, and of a spike that the points of neither resolution meet."""
-    monkeypatch.setattr(tolerance, "MAX_MARCHES", 2)
+    monkeypatch.setattr(tolerance, "TUNING", tolerance.Tuning(max_marches=2))
     start = lambda x, t: jnp.sin(x - t) + 0.3 * jnp.exp(-((jnp.sin((x - t - 1) / 2) / 1e-3) ** 2))
     problem = Problem(RING, lambda u: u.t + u.x, [Initial(start)], start)
     solution = pann.solve(problem, tolerance=1e-6)
@@ -135,7 +138,7 @@ def test_noise_of_data_is_not_below_the_tolerance() -> None:
     assert 1e-6 < noisy.rel_l2 <= noisy.report.error_estimate
 
 
-def test_a_file_and_the_command_line_tell_it(tmp_path) -> None:
+def test_a_file_and_the_command_line_have_it(tmp_path) -> None:
     (tmp_path / "mine.py").write_text(
         "import pann\n"
         "line = pann.Box(x=(-1, 1))\n"
@@ -145,10 +148,10 @@ def test_a_file_and_the_command_line_tell_it(tmp_path) -> None:
     arguments = ["solve", str(tmp_path / "mine.py"), "--tolerance", "1e-6", "--out", str(out)]
     result = CliRunner().invoke(app, [*arguments, "--json"])
     assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout.splitlines()[-1])
-    assert (told["tolerance"], told["met"]) == (1e-6, True)
+    printed = json.loads(result.stdout.splitlines()[-1])
+    assert (printed["tolerance"], printed["met"]) == (1e-6, True)
     loaded = pann.load(out / "solution.pann")
-    assert loaded.report.error_estimate == told["error_estimate"] <= 1e-6
+    assert loaded.report.error_estimate == printed["error_estimate"] <= 1e-6
     assert loaded.report.met is True
     planned = CliRunner().invoke(app, [*arguments[:4], "--dry-run"])
     assert "degree    8, 16, 32, 64, 128, 256, 512, 1024, until resolved" in planned.output
@@ -168,30 +171,32 @@ def test_it_goes_on_after_the_last_resolution(problem: Problem, tmp_path) -> Non
         if progress.what == "resolution" and progress.step == 2:
             raise Killed
 
-    options = {"tolerance": 1e-6, "out": tmp_path / "run"}
+    out = tmp_path / "run"
     with pytest.raises(Killed):
-        pann.solve(problem, **options, report=kill_at_the_second)
+        pann.solve(problem, tolerance=1e-6, out=out, progress=kill_at_the_second)
     with pytest.raises(ValueError, match="tolerance is 1e-06 there and 1e-05 here"):
-        pann.solve(problem, **{**options, "tolerance": 1e-5}, resume=True)
-    resumed = pann.solve(problem, **options, resume=True)
+        pann.solve(problem, tolerance=1e-5, out=out, resume=True)
+    resumed = pann.solve(problem, tolerance=1e-6, out=out, resume=True)
     np.testing.assert_array_equal(resumed.model.parameters.b, undisturbed.model.parameters.b)
     assert resumed.report.error_estimate == undisturbed.report.error_estimate
 
 
 @pytest.mark.parametrize(
-    "options, message",
+    "method, asked, message",
     [
-        ({"tolerance": 0.0}, "tolerance must be a positive number below 1, got 0.0"),
-        ({"tolerance": 2}, "tolerance must be a positive number below 1, got 2"),
+        (None, 0.0, "tolerance must be a positive number below 1, got 0.0"),
+        (None, 2, "tolerance must be a positive number below 1, got 2"),
+        (pann.Hybrid(degree=12), 1e-6, "tolerance=1e-06 chooses the sizes .* out degree"),
+        (pann.Windows(windows=4, modes=8), 1e-6, "leave out windows, modes"),
         (
-            {"tolerance": 1e-6, "degree": 12},
-            "tolerance=1e-06 chooses the sizes .* out degree",
+            pann.Hybrid(network=pann.MLP(width=8, depth=1)),
+            1e-6,
+            "leave out width, depth",
         ),
-        ({"tolerance": 1e-6, "windows": 4, "width": 8}, "leave out windows, width"),
-        ({"tolerance": 1e-6, "recipe": "paper"}, "leave out recipe"),
-        ({"tolerance": 1e-6, "degree": 0, "width": 0, "windows": 0}, "leave out degree, or"),
+        (pann.Training.paper(), 1e-6, "leave out Training or tolerance"),
+        (pann.Polynomial(degree=0), 1e-6, "leave out degree, or"),
     ],
 )
-def test_sizes_beside_a_tolerance_are_refused(options, message) -> None:
+def test_sizes_along_with_a_tolerance_are_refused(method, asked, message) -> None:
     with pytest.raises(ValueError, match=message):
-        pann.solve(kdv, **options)
+        pann.solve(kdv, method, tolerance=asked)

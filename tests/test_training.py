@@ -415,13 +415,13 @@ def test_place_moves_axis_units_within_their_axis(rows):
         np.testing.assert_array_equal(after.weights[0], trial(trials, index).network.weights[0])
 
 
-def test_place_leaves_waves_and_absent_networks_alone(rows):
-    waves = build(RandomFourierFeatures, frequencies=jnp.ones((4, 2)))
+def test_place_leaves_fourier_features_and_absent_networks_alone(rows):
+    fourier = build(RandomFourierFeatures, frequencies=jnp.ones((4, 2)))
     circles = CircleEmbedding((1,), 2)
-    for trials in (start(embedding=waves), start(embedding=circles), start(widths=())):
+    for trials in (start(embedding=fourier), start(embedding=circles), start(widths=())):
         placed, outcome = Place().run(make_task(rows), trials)
         assert placed is trials
-        assert "no network" in outcome.notes[0] or "waves" in outcome.notes[0]
+        assert "no network" in outcome.notes[0] or "Fourier features" in outcome.notes[0]
 
 
 def test_place_refuses_modified_networks(rows):
@@ -660,7 +660,7 @@ def assert_same(actual, expected, tolerance):
 
 
 def test_trials_together_equal_trials_alone_and_prune_on_their_own(rows):
-    """With full batches only the start of a trial matters, not who is beside it."""
+    """With full batches only the start of a trial matters, not the others next to it."""
     trials = start()
     recipe = (Adam(50, Cosine(0.02)), Prune(0.4), LeastSquares("both"), GaussNewton(2))
     task = make_task(rows, term_scales=jnp.asarray(SCALES))
@@ -700,7 +700,7 @@ def test_figures_of_many_rows_are_not_those_of_the_first(monkeypatch):
 
 
 def test_ridge_on_some_of_many_rows_does_not_alias_with_their_order(monkeypatch):
-    monkeypatch.setattr("pann.training.ridge.MAX_ROWS", 300)
+    monkeypatch.setattr("pann.training.linear.RIDGE_ROWS", 300)
     x1, x2 = np.meshgrid(np.linspace(-1, 1, 300), np.linspace(-1, 1, 20), indexing="ij")
     x1, x2 = x1.ravel(), x2.ravel()
     with jax.enable_x64(True):

@@ -10,7 +10,7 @@ import pytest
 import scipy.integrate
 
 import pann
-from pann import Box, Dirichlet, Initial, Neumann, Problem, solve_in_windows
+from pann import Box, Dirichlet, Initial, Neumann, Problem
 
 TURN = (0, 2 * np.pi)
 UV = ("u", "v")
@@ -90,15 +90,15 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_solutions_within_the_space_are_found_to_rounding(name):
-    solution = solve_in_windows(CASES[name], windows=2, modes=4, degree=4)
+    solution = pann.solve(CASES[name], pann.Windows(windows=2, modes=4, degree=4))
     assert solution.rel_l2 < 1e-10
     assert solution.residual < 1e-8
 
 
-def test_waves_along_some_axes_leave_what_the_dense_solver_finds():
+def test_fourier_modes_along_some_axes_leave_what_the_frozen_solver_finds():
     name = "two fields, two periodic axes of three"
     frozen, constant = (
-        solve_in_windows(CASES[name], solver=solver, windows=1, modes=3, degree=4)
+        pann.solve(CASES[name], pann.Windows(windows=1, modes=3, degree=4, solver=solver))
         for solver in ("frozen", "constant")
     )
     b = np.asarray(frozen.model.parameters.b)
@@ -132,14 +132,14 @@ def test_excitable_waves_agree_with_an_integrator_on_a_grid():
     known = scipy.integrate.solve_ivp(
         change, (0, 2), first, "DOP853", times, rtol=1e-11, atol=1e-12
     ).y
-    for number, moment in enumerate(times):
-        found = np.concatenate(solution(x=x, t=np.full(count, moment)))
+    for number, time in enumerate(times):
+        found = np.concatenate(solution(x=x, t=np.full(count, time)))
         np.testing.assert_allclose(found, known[:, number], atol=2e-9)
 
 
 def test_dense_systems_that_no_memory_holds_are_refused():
     with pytest.raises(ValueError, match=r"dense systems of 29,791 unknowns .* fewer modes"):
-        solve_in_windows(CASES["a cube"], windows=1, modes=30, degree=4)
+        pann.solve(CASES["a cube"], pann.Windows(windows=1, modes=30, degree=4))
 
 
 def test_manufactured_waves_start_with_their_velocity():

@@ -10,12 +10,12 @@ import pytest
 from oracles import count_compilations
 
 import pann
-from pann import Box, Data, Dirichlet, Initial, Neumann, Problem, Robin, solve_in_windows
+from pann import Box, Data, Dirichlet, Initial, Neumann, Problem, Robin
 from pann.basis import PiecewiseLegendre, make_basis
 from pann.numerics.gmres import gmres
 from pann.pde import Periodic
-from pann.problems.evolving import evolving
 from pann.problems.kdv import DISPERSION, EVOLUTION
+from pann.problems.periodic import periodic_problem
 from pann.solvers.windows import preconditioners
 from pann.solvers.windows.axes import (
     SpaceAxis,
@@ -127,14 +127,14 @@ SIZES = {
 @pytest.mark.parametrize("name", EXACT)
 def test_exact_solutions_are_met(name):
     modes, error = SIZES.get(name, (6 if EXACT[name].domain.periodic else 14, 1e-10))
-    solution = solve_in_windows(EXACT[name], windows=2, modes=modes, degree=11)
+    solution = pann.solve(EXACT[name], pann.Windows(windows=2, modes=modes, degree=11))
     assert solution.rel_l2 < error
     assert solution.residual < 100 * max(error, 1e-8)
     assert "2 windows" in solution.report.how
 
 
 def test_without_options_modes_and_windows_are_found():
-    solution = solve_in_windows(advection)
+    solution = pann.solve(advection, pann.Windows())
     assert solution.rel_l2 < 1e-9
     assert "all tails below 1e-10" in solution.report.stop
     assert "frequencies in x" in solution.report.how
@@ -145,9 +145,9 @@ def test_solve_takes_windows_for_an_evolution_problem():
     alone = pann.solve(oscillation)
     assert "windows" in alone.report.how
     assert alone.rel_l2 < 1e-12
-    assert "3 windows" in pann.solve(oscillation, windows=3, degree=8).report.how
-    assert "windows" not in pann.solve(oscillation, windows=0).report.how
-    assert "windows" not in pann.solve(oscillation, degree=12, width=0).report.how
+    assert "3 windows" in pann.solve(oscillation, pann.Windows(windows=3, degree=8)).report.how
+    assert "windows" not in pann.solve(oscillation, pann.Hybrid()).report.how
+    assert "windows" not in pann.solve(oscillation, pann.Polynomial(degree=12)).report.how
 
 
 # ---- Convergence ----
@@ -155,14 +155,15 @@ def test_solve_takes_windows_for_an_evolution_problem():
 
 def test_the_error_falls_as_the_first_frequency_left_out():
     errors = [
-        solve_in_windows(advection, windows=1, modes=modes, degree=14).rel_l2 for modes in (6, 12)
+        pann.solve(advection, pann.Windows(windows=1, modes=modes, degree=14)).rel_l2
+        for modes in (6, 12)
     ]
     np.testing.assert_allclose(errors, [2.0**-6, 2.0**-12], rtol=1.0)
 
 
 def test_the_error_falls_geometrically_with_the_degree_in_time():
     errors = [
-        solve_in_windows(heat_on_a_ring, windows=1, modes=4, degree=degree).rel_l2
+        pann.solve(heat_on_a_ring, pann.Windows(windows=1, modes=4, degree=degree)).rel_l2
         for degree in (2, 5, 8)
     ]
     assert np.all(np.diff(np.log(errors)) < np.log(0.02))
@@ -173,7 +174,7 @@ def test_the_end_has_the_order_of_radau_IIA(degree):
     """2 p - 1 with p nodes; their number is the degree."""
     errors = []
     for windows in (4, 8):
-        solution = solve_in_windows(oscillation, windows=windows, degree=degree)
+        solution = pann.solve(oscillation, pann.Windows(windows=windows, degree=degree))
         errors.append(np.hypot(*(np.subtract(solution(t=2.0), (np.sin(2.0), np.cos(2.0))))))
     assert np.log2(errors[0] / errors[1]) == pytest.approx(2 * degree - 1, abs=0.3)
 
@@ -184,7 +185,7 @@ def test_a_second_order_in_time_has_the_order_of_radau_IIA_too(degree):
     problem = Problem(MOMENT, lambda u: u.tt + u.value, [Initial(0.0), Initial(1.0, order=1)])
     errors = []
     for windows in (4, 8):
-        solution = solve_in_windows(problem, windows=windows, degree=degree)
+        solution = pann.solve(problem, pann.Windows(windows=windows, degree=degree))
         errors.append(abs(solution(t=2.0) - np.sin(2.0)))
     assert np.log2(errors[0] / errors[1]) == pytest.approx(2 * degree - 3, abs=0.5)
 
@@ -193,8 +194,8 @@ def test_a_second_order_in_time_has_the_order_of_radau_IIA_too(degree):
 def test_fast_oscillations_do_not_grow_from_window_to_window(frequency):
     """u'' = -w^2 u at the nodes: no state (u, u' / w) at the start is larger at the end."""
     count = 11
-    (u, _, bend), end = node_tables(2, count), np.ones(1)
-    rows = bend + frequency**2 * u
+    (u, _, second), end = node_tables(2, count), np.ones(1)
+    rows = second + frequency**2 * u
     moved = -np.linalg.solve(rows[:, 2:], rows[:, :2])
     functions = np.concatenate([time_table(end, 2, count, k) for k in (0, 1)])
     amplification = functions[:, :2] + functions[:, 2:] @ moved
@@ -218,7 +219,7 @@ def test_a_string_between_fixed_ends_swings_through_many_windows():
 
 
 def test_windows_join_without_a_gap():
-    solution = solve_in_windows(advection, windows=3, modes=24, degree=8)
+    solution = pann.solve(advection, pann.Windows(windows=3, modes=24, degree=8))
     (family,) = (f for f in solution.model.basis.families if isinstance(f, PiecewiseLegendre))
     x = np.linspace(0, 2 * np.pi, 17)
     for place in family.breaks:
@@ -227,17 +228,17 @@ def test_windows_join_without_a_gap():
 
 
 def test_one_window_and_three_agree(rng):
-    one = solve_in_windows(EXACT["nonlinear on a line"], windows=1, modes=14, degree=16)
-    three = solve_in_windows(EXACT["nonlinear on a line"], windows=3, modes=14, degree=12)
+    one = pann.solve(EXACT["nonlinear on a line"], pann.Windows(windows=1, modes=14, degree=16))
+    three = pann.solve(EXACT["nonlinear on a line"], pann.Windows(windows=3, modes=14, degree=12))
     x, t = rng.uniform(0, 1, 50), rng.uniform(0, 0.4, 50)
     np.testing.assert_allclose(one(x=x, t=t), three(x=x, t=t), atol=1e-11)
 
 
 def test_a_second_window_compiles_nothing():
     options = {"modes": 7, "degree": 6}
-    solve_in_windows(advection, windows=1, **options)
+    pann.solve(advection, pann.Windows(windows=1, **options))
     with count_compilations() as compiled:
-        solve_in_windows(advection, windows=3, **options)
+        pann.solve(advection, pann.Windows(windows=3, **options))
     assert compiled == []
 
 
@@ -245,9 +246,9 @@ def test_a_resolution_is_one_program_and_the_rest_few():
     """Each takes seconds to compile on a GPU: no operation of the set-up is one by itself."""
     nonlinear = problem_of(RING, lambda u: u.t + u * u.x - 0.3 * u.xx, lambda x, t: jnp.cos(x))
     programs = []
-    for modes in ({"modes": 30}, {"modes": 31}):
+    for modes in (30, 31):
         with count_compilations() as compiled:
-            solve_in_windows(nonlinear, windows=2, degree=6, **modes)
+            pann.solve(nonlinear, pann.Windows(windows=2, modes=modes, degree=6))
         programs.append(len(compiled))
     # The second has the first's programs for all but the equations of its windows.
     assert programs[1] == 1
@@ -259,14 +260,14 @@ def test_short_kdv_agrees_with_the_reference():
     evolution = dataclasses.replace(
         EVOLUTION, name="short_kdv", times=np.linspace(0, 0.1, 21), largest_step=2.5e-4
     )
-    problem = evolving(
+    problem = periodic_problem(
         evolution,
         lambda u: u.t + u * u.x + DISPERSION * u.xxx,
         {"u": lambda x, t: jnp.cos(jnp.pi * x)},
         order=3,
         faithful=False,
     )
-    solution = solve_in_windows(problem, windows=2, modes=20, degree=10)
+    solution = pann.solve(problem, pann.Windows(windows=2, modes=20, degree=10))
     assert solution.rel_l2 < 1e-9
 
 
@@ -277,7 +278,7 @@ def test_short_kdv_agrees_with_the_reference():
 def test_the_preconditioned_solvers_agree_with_the_dense_one(name):
     problem = dataclasses.replace(EXACT[name], exact=None)
     dense, *others = (
-        solve_in_windows(problem, solver=solver, windows=1, modes=3, degree=5)
+        pann.solve(problem, pann.Windows(windows=1, modes=3, degree=5, solver=solver))
         for solver in ("dense", "frozen", "constant")
     )
     b = np.asarray(dense.model.parameters.b)
@@ -289,7 +290,7 @@ def test_the_preconditioned_solvers_agree_with_the_dense_one(name):
 def test_coefficients_frozen_in_time_precondition_conditions_too(name):
     problem = dataclasses.replace(EXACT[name], exact=None)
     dense, frozen = (
-        solve_in_windows(problem, solver=solver, windows=1, modes=6, degree=6)
+        pann.solve(problem, pann.Windows(windows=1, modes=6, degree=6, solver=solver))
         for solver in ("dense", "frozen")
     )
     b = np.asarray(dense.model.parameters.b)
@@ -355,10 +356,10 @@ def test_decoupled_nodes_are_the_nodes(order, rng):
     np.testing.assert_allclose((parts.back @ (parts.into @ values)).real, np.eye(count), atol=1e-10)
 
 
-# ---- Pieces in space ----
+# ---- Elements in space ----
 
 
-def test_pieces_move_to_finer_pieces_unchanged(rng):
+def test_functions_on_elements_move_to_finer_elements_unchanged(rng):
     coarse = SpaceAxis("x", 0.0, 3.0, PiecewiseLegendre((0.1,)), 4)
     fine = SpaceAxis("x", 0.0, 3.0, PiecewiseLegendre((-0.4, 0.1, 0.7)), 4)
     b, x = rng.standard_normal(coarse.num_functions), rng.uniform(-1, 1, 40)
@@ -366,25 +367,25 @@ def test_pieces_move_to_finer_pieces_unchanged(rng):
     np.testing.assert_allclose(fine.table(x) @ moved, coarse.table(x) @ b, atol=1e-12)
 
 
-def test_smooth_functions_are_continuous_between_pieces():
+def test_smooth_functions_are_continuous_between_elements():
     axis = SpaceAxis("x", -1.0, 1.0, PiecewiseLegendre((-0.5, 0.2)), 6)
     x, _ = axis.grid
     b = axis.projection @ (x**5 - x**3 + x**2)
     rows = axis.continuity_rows(3, at_seam=False)
     np.testing.assert_allclose(rows @ b, 0.0, atol=1e-10)
-    value, slope, bend = axis.continuity_rows(3, at_seam=True)[-3:] @ b
-    np.testing.assert_allclose([value, slope, bend], [0.0, -4.0, -28.0], atol=1e-10)
+    value, first, second = axis.continuity_rows(3, at_seam=True)[-3:] @ b
+    np.testing.assert_allclose([value, first, second], [0.0, -4.0, -28.0], atol=1e-10)
 
 
 @pytest.mark.slow
-def test_a_front_gets_small_pieces():
+def test_a_front_gets_small_elements():
     """A wave of Burgers' equation: u = c - tanh((x - c t) / (2 nu)) from one level to another."""
     line, nu = Box(x=(-1, 1), t=(0, 0.2), time="t"), 0.02
     exact = lambda x, t: 0.5 - jnp.tanh((x - 0.5 * t) / (2 * nu))
     problem = problem_of(
         line, lambda u: u.t + u * u.x - nu * u.xx, exact, Dirichlet(line.boundary, exact)
     )
-    solution = solve_in_windows(problem, tolerance=1e-7)
+    solution = pann.solve(problem, pann.Windows(tail=1e-07))
     assert "pieces in x" in solution.report.how
     assert solution.rel_l2 < 1e-7
 
@@ -401,7 +402,7 @@ def test_a_start_that_violates_the_boundary_values(rng):
         axis=0,
     )
     problem = Problem(LINE, lambda u: u.t - u.xx, [Dirichlet(LINE.boundary, 0.0), Initial(1.0)])
-    solution = solve_in_windows(problem, tolerance=1e-5)
+    solution = pann.solve(problem, pann.Windows(tail=1e-05))
     x, t = rng.uniform(0, 1, 200), rng.uniform(0.01, 0.4, 200)
     np.testing.assert_allclose(solution(x=x, t=t), exact(x, t), atol=1e-5)
 
@@ -410,7 +411,7 @@ def test_a_start_that_violates_the_boundary_values(rng):
 
 
 def test_a_file_gives_the_same_values(tmp_path, rng):
-    solution = solve_in_windows(EXACT["two fields"], windows=3, modes=20, degree=9)
+    solution = pann.solve(EXACT["two fields"], pann.Windows(windows=3, modes=20, degree=9))
     solution.save(tmp_path / "waves.pann")
     loaded = pann.load(tmp_path / "waves.pann")
     x, t = rng.uniform(0, 6, 40), rng.uniform(0, 1, 40)
@@ -419,7 +420,7 @@ def test_a_file_gives_the_same_values(tmp_path, rng):
 
 
 def test_derivatives_and_parts(rng):
-    solution = solve_in_windows(EXACT["two fields"], windows=3, modes=20, degree=9)
+    solution = pann.solve(EXACT["two fields"], pann.Windows(windows=3, modes=20, degree=9))
     assert solution.model.basis.is_nearly_full
     x, t = rng.uniform(0, 6, 40), rng.uniform(0, 1, 40)
     u_xt, v_xt = solution.derivative({"x": 1, "t": 1}, x=x, t=t)
@@ -454,14 +455,14 @@ def test_sums_axis_by_axis_are_those_of_the_table(order, rng):
 
 
 def test_a_tolerance_that_is_missed_is_reported():
-    solution = solve_in_windows(advection, windows=2, modes=6, degree=4)
+    solution = pann.solve(advection, pann.Windows(windows=2, modes=6, degree=4))
     assert re.search("2 of 2 windows miss the tolerance", solution.report.stop)
     assert solution.residual > 1e-4
 
 
 def test_a_solution_that_blows_up_ends_before_it_does():
     problem = problem_of(MOMENT, lambda u: u.t - u**2, lambda t: 1 / (1 - t))
-    solution = solve_in_windows(problem, tolerance=1e-8)
+    solution = pann.solve(problem, pann.Windows(tail=1e-08))
     (end,) = solution.model.domain.upper
     assert 0.9 < end <= 1.0
     assert "stopped at t" in solution.report.stop
@@ -511,13 +512,23 @@ SQUARE = Box(x=(0, 1), y=(0, 1))
             {},
             "order in time for all fields, 1 or 2; here it is 0 for u",
         ),
-        (advection, {"windows": -2}, "windows must be a number of at least 1, or 'auto'"),
-        (advection, {"windows": "many"}, "windows must be a number of at least 1, or 'auto'"),
+        (
+            advection,
+            {"windows": -2},
+            "windows must be a whole number of at least 1, or 'auto', got -2",
+        ),
+        (
+            advection,
+            {"windows": "many"},
+            "windows must be a whole number of at least 1, .*, got 'many'",
+        ),
         (advection, {"solver": "magic"}, "there is no solver 'magic'"),
-        (advection, {"degree": 0}, "degree must be at least 1"),
+        (advection, {"degree": 0}, "degree must be a whole number of at least 1, got 0"),
         (advection, {"modes": {"y": 3}}, "modes names 'y'; the axes of space are x"),
-        (advection, {"modes": 0}, "modes along 'x' must be an integer above 1"),
-        (advection, {"tolerance": 0.0}, "tolerance must be a positive number below 1"),
+        (EXACT["second order in time"], {"degree": 1}, "at least 2, the order in time, got 1"),
+        (advection, {"modes": 1}, "modes along 'x' must be an integer above 1, .*, got 1"),
+        (advection, {"modes": 0}, "modes must be a whole number of at least 1, .*, got 0"),
+        (advection, {"tail": 0.0}, "tail must be a positive number below 1, got 0"),
         (
             EXACT["dirichlet"],
             {"solver": "constant"},
@@ -527,12 +538,12 @@ SQUARE = Box(x=(0, 1), y=(0, 1))
 )
 def test_mistakes_are_sentences(problem, options, message):
     with pytest.raises(ValueError, match=message):
-        solve_in_windows(problem, **options)
+        pann.solve(problem, pann.Windows(**options))
 
 
 def test_windows_go_without_other_options():
-    with pytest.raises(ValueError, match="windows go without points, width"):
-        pann.solve(advection, windows=2, points=100, width=8)
+    with pytest.raises(ValueError, match="windows go without trials, memory; leave them out"):
+        pann.solve(advection, pann.Windows(windows=2), trials=2, memory="1GB")
 
 
 @pytest.mark.parametrize("options", [{}, {"tolerance": 1e-6}])
@@ -560,4 +571,4 @@ def test_windows_too_large_for_memory_give_way_to_another_method(monkeypatch, op
     assert "Gauss-Newton" in solution.report.how
     assert solution.rel_l2 < 1e-5
     with pytest.raises(ValueError, match=r"more than 5; .* fewer modes"):
-        solve_in_windows(EXACT["dirichlet"], modes=8)
+        pann.solve(EXACT["dirichlet"], pann.Windows(modes=8))

@@ -27,7 +27,11 @@ def fit() -> float:
     known = lambda x: np.sin(3 * x[:, 0]) * x[:, 1]
     rows, new = np.random.default_rng(0).uniform(-1, 1, (2, 200, 2))
     recipe = (pann.Adam(50), pann.LeastSquares())
-    fitted = pann.fit(rows, known(rows), degree=9, width=6, depth=1, recipe=recipe)
+    fitted = pann.fit(
+        rows,
+        known(rows),
+        pann.Training(stages=recipe, degree=9, network=pann.MLP(width=6, depth=1)),
+    )
     inside = new[np.all((new > rows.min(0)) & (new < rows.max(0)), axis=1)]
     return distance(np.ravel(fitted(inside)), known(inside))
 
@@ -39,7 +43,7 @@ def linear() -> float:
         lambda u, x, y: u.laplacian + 2 * jnp.pi**2 * known(x, y),
         [Dirichlet(SQUARE.boundary, 0.0)],
     )
-    solution = pann.solve(problem, degree=14, width=0)
+    solution = pann.solve(problem, pann.Polynomial(degree=14))
     x, y = np.random.default_rng(0).uniform(0, 1, (2, 200))
     return distance(solution(x=x, y=y), np.sin(np.pi * x) * np.sin(np.pi * y))
 
@@ -48,14 +52,16 @@ def nonlinear() -> float:
     """u'' = (3 / 2) u^2 with u(0) = 4, u(1) = 1 is solved by 4 / (1 + x)^2."""
     line = Box(x=(0, 1))
     ends = Dirichlet(line.boundary, lambda x: 4 / (1 + x) ** 2)
-    solution = pann.solve(Problem(line, lambda u: u.xx - 1.5 * u**2, [ends]), degree=20, width=0)
+    solution = pann.solve(
+        Problem(line, lambda u: u.xx - 1.5 * u**2, [ends]), pann.Polynomial(degree=20)
+    )
     x = np.linspace(0, 1, 101)
     return distance(solution(x=x), 4 / (1 + x) ** 2)
 
 
 def windows() -> float:
     initial = Initial(lambda x, t: jnp.cos(x) + jnp.sin(2 * x))
-    solution = pann.solve(Problem(RING, lambda u: u.t - u.xx, [initial]), windows=2)
+    solution = pann.solve(Problem(RING, lambda u: u.t - u.xx, [initial]), pann.Windows(windows=2))
     x, t = np.random.default_rng(0).uniform(0, [[6], [1]], (2, 200))
     return distance(solution(x=x, t=t), np.exp(-t) * np.cos(x) + np.exp(-4 * t) * np.sin(2 * x))
 
@@ -63,8 +69,13 @@ def windows() -> float:
 def levenberg(precision: str) -> float:
     """A front that degree 4 misses by 14 percent."""
     front = Problem.manufactured(LINE, lambda u, x: u.xx, lambda x: jnp.tanh(4 * x))
-    network = {"width": 6, "depth": 1, "iterations": 20, "activation": "tanh"}
-    solution = pann.solve(front, degree=4, points=60, precision=precision, **network)
+    method = pann.Hybrid(
+        degree=4,
+        network=pann.MLP(width=6, depth=1, activation="tanh"),
+        iterations=20,
+        collocation=pann.Collocation(points=60),
+    )
+    solution = pann.solve(front, method, precision=precision)
     assert solution.model.parameters.a.dtype == precision
     return distance(solution(x=X), np.tanh(4 * X))
 
@@ -72,7 +83,15 @@ def levenberg(precision: str) -> float:
 def gradients() -> float:
     wave = Problem.manufactured(LINE, lambda u, x: u.xx, lambda x: jnp.sin(3 * x))
     recipe = (pann.Adam(50), pann.LBFGS(100))
-    solution = pann.solve(wave, degree=8, width=4, depth=1, points=40, recipe=recipe)
+    solution = pann.solve(
+        wave,
+        pann.Training(
+            stages=recipe,
+            degree=8,
+            network=pann.MLP(width=4, depth=1),
+            collocation=pann.Collocation(points=40),
+        ),
+    )
     return distance(solution(x=X), np.sin(3 * X))
 
 

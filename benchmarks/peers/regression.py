@@ -15,9 +15,11 @@ import jax
 import numpy as np
 
 from benchmarks.harness import Row
-from benchmarks.non_smooth import NUM_POINTS, SIZES
+from benchmarks.non_smooth import DEGREE, NUM_POINTS, method_with
 from benchmarks.peers.environments import REGRESSORS, ask
 from benchmarks.problems import Problem, square
+from pann import Products
+from pann.methods import FitMethod
 from pann.problems import functions
 from pann.regression.fit import fit, relative_l2
 
@@ -28,8 +30,8 @@ METHODS = (
     "RBF, 50 neighbors, cubic",
     "kNN by distance",
 )
-DEFAULT = {"activation": "tanh", **SIZES}
-PRODUCTS = {"degree": SIZES["degree"], "recipe": "products"}
+DEFAULT = method_with("tanh")
+PRODUCTS = Products(degree=DEGREE)
 
 
 def rows() -> Iterator[Row]:
@@ -67,12 +69,14 @@ def _peers(problem: Problem) -> list[dict[str, Any]]:
         return [{"method": each} | ask(REGRESSORS, job | {"method": each}) for each in METHODS]
 
 
-def _own(problem: Problem, recipe: str, options: dict, is_compiled: bool = False) -> dict[str, Any]:
+def _own(
+    problem: Problem, name: str, method: FitMethod, is_compiled: bool = False
+) -> dict[str, Any]:
     if not is_compiled:
         jax.clear_caches()
     begin = time.perf_counter()
-    fitted = fit(problem.points, problem.values, domain=problem.domain, **options)
+    fitted = fit(problem.points, problem.values, method, domain=problem.domain)
     error = relative_l2(fitted.models[0](problem.test), problem.truth)
     seconds = time.perf_counter() - begin
     compiling = ", compiled before" if is_compiled else ""
-    return {"method": f"pann, {recipe}{compiling}", "error": error, "seconds": seconds}
+    return {"method": f"pann, {name}{compiling}", "error": error, "seconds": seconds}

@@ -12,7 +12,7 @@ from benchmarks.random_problems.equations import Operator
 from benchmarks.random_problems.solutions import Function, Shape
 from pann import Box, Problem
 from pann.pde import Condition
-from pann.pde.known import in_parts, known_fields
+from pann.pde.fields import in_parts, known_fields
 
 AXES = ("x", "y", "z")
 

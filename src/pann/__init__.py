@@ -2,21 +2,22 @@
 
 from typing import TYPE_CHECKING, Any
 
-from pann import points, problems, runs
+from pann import methods, points, problems, runs
 from pann.basis import Basis, make_basis
 from pann.domain import Box
 from pann.io import FileError
+from pann.methods import MLP, Collocation, Hybrid, Polynomial, Products, Training, Windows
 from pann.model.pann import PANN
-from pann.network import AxisUnits, Complementary, Glorot, Periodic, RandomFourier, RePU
+from pann.network import AxisUnits, Complementary, Glorot, PeriodicFeatures, RandomFourier, RePU
 from pann.pde import Data, Dirichlet, Initial, Integral, Interface, Neumann, Problem, Robin
 from pann.reader import load
 from pann.regression.batch import fit_together
 from pann.regression.fit import Fit, fit, relative_l2
 from pann.runs import sweep
 from pann.solvers.batch import solve_together
+from pann.solvers.folder import Folder
 from pann.solvers.solution import Solution
 from pann.solvers.solve import solve
-from pann.solvers.windows.method import solve_in_windows
 from pann.training import (
     LBFGS,
     Adam,
@@ -36,7 +37,7 @@ from pann.training import (
 if TYPE_CHECKING:
     from pann.regression.estimator import PANNRegressor
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Loaded when first asked for: scikit-learn takes a second to import.
 _LAZY = {"PANNRegressor": "pann.regression.estimator"}
@@ -52,11 +53,13 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "LBFGS",
+    "MLP",
     "PANN",
     "Adam",
     "AxisUnits",
     "Basis",
     "Box",
+    "Collocation",
     "Complementary",
     "Constant",
     "Cosine",
@@ -65,8 +68,10 @@ __all__ = [
     "DropPolynomial",
     "FileError",
     "Fit",
+    "Folder",
     "GaussNewton",
     "Glorot",
+    "Hybrid",
     "Initial",
     "Integral",
     "Interface",
@@ -74,9 +79,11 @@ __all__ = [
     "LeastSquares",
     "Neumann",
     "PANNRegressor",
-    "Periodic",
+    "PeriodicFeatures",
     "Place",
+    "Polynomial",
     "Problem",
+    "Products",
     "Prune",
     "Race",
     "RandomFourier",
@@ -85,16 +92,18 @@ __all__ = [
     "Robin",
     "Solution",
     "Stepwise",
+    "Training",
+    "Windows",
     "fit",
     "fit_together",
     "load",
     "make_basis",
+    "methods",
     "points",
     "problems",
     "relative_l2",
     "runs",
     "solve",
-    "solve_in_windows",
     "solve_together",
     "sweep",
 ]

@@ -10,65 +10,78 @@ from jaxtyping import Float
 
 from pann.basis import Basis, project
 from pann.domain import Box
+from pann.methods import Hybrid, Polynomial, Training
 from pann.model.pann import Parts
 from pann.pde.problem import Problem
 from pann.points import Points, from_array
 from pann.regression.fit import Fit, fit
-from pann.regression.unused_options import OF_THE_NETWORK
-from pann.solvers.gradient import recipe_for
+from pann.solvers.gradient import stages_of
 from pann.solvers.solution import Solution
 from pann.solvers.solve import solve
 from pann.training import Prune
 
-# No network, no constraint between halves, and no options of either.
-NO_NETWORK: dict[str, Any] = {
-    "width": 0,
-    "constraint": "none",
-    "constraint_weight": None,
-    "norm": None,
-    **dict.fromkeys(OF_THE_NETWORK),
-}
+# No constraint between the halves where there is one half.
+UNCONSTRAINED: dict[str, Any] = {"constraint": "none", "constraint_weight": None, "norm": None}
 
 
-def dnn(points: npt.ArrayLike | Points, values: npt.ArrayLike, **options: Any) -> Fit:
-    """The network alone, with an output bias; options as in `fit`."""
-    return fit(points, values, **dnn_options(**options))
+def network_alone(method: Hybrid | Training) -> Hybrid | Training:
+    """The method without its polynomial."""
+    free = UNCONSTRAINED if isinstance(method, Training) else {"constraint": "none"}
+    return dataclasses.replace(method, degree=None, basis=None, **free)
 
 
-def dnn_options(**options: Any) -> dict[str, Any]:
-    """The options of `fit` with those that leave the polynomial out."""
-    fixed = {"degree": None, "basis": None, "constraint": "none"}
-    return {**options, **fixed, "constraint_weight": None, "norm": None}
+def polynomial_alone(method: Hybrid | Training | Polynomial) -> Training | Polynomial:
+    """The method without its network: by least squares, or by the same stages."""
+    if isinstance(method, Training):
+        return dataclasses.replace(method, network=None, **UNCONSTRAINED)
+    return Polynomial(
+        degree=method.degree, basis=method.basis, preconditioner=method.preconditioner
+    )
+
+
+def as_pinn(method: Training) -> Training:
+    """The network alone on an equation: a constant as output bias, nothing pruned."""
+    stages = tuple(stage for stage in stages_of(method) if not isinstance(stage, Prune))
+    alone: dict[str, Any] = {"degree": 0, "basis": None, "c": None, "axes": None}
+    alone |= {"preconditioner": False, **UNCONSTRAINED}
+    return dataclasses.replace(method, stages=stages, **alone)
+
+
+def dnn(
+    points: npt.ArrayLike | Points,
+    values: npt.ArrayLike,
+    method: Hybrid | Training | None = None,
+    **run: Any,
+) -> Fit:
+    """The network alone, with an output bias; parameters as in `fit`."""
+    return fit(points, values, network_alone(Hybrid() if method is None else method), **run)
 
 
 def polynomial_by_gradient(
-    points: npt.ArrayLike | Points, values: npt.ArrayLike, **options: Any
+    points: npt.ArrayLike | Points,
+    values: npt.ArrayLike,
+    method: Training | None = None,
+    **run: Any,
 ) -> Fit:
-    """PL: the polynomial alone with coefficients found by gradient descent (recipe `paper`)."""
-    return fit(points, values, **polynomial_options(**options))
+    """PL: the polynomial alone with coefficients found by gradient descent, as in the paper."""
+    method = Training.paper() if method is None else method
+    return fit(points, values, polynomial_alone(method), **run)
 
 
-def polynomial_options(**options: Any) -> dict[str, Any]:
-    """The options of `fit` with those that leave the network out, by gradient descent."""
-    return {"recipe": "paper", **options, **NO_NETWORK}
-
-
-def least_squares(points: npt.ArrayLike | Points, values: npt.ArrayLike, **options: Any) -> Fit:
+def least_squares(
+    points: npt.ArrayLike | Points,
+    values: npt.ArrayLike,
+    method: Polynomial | Hybrid | None = None,
+    **run: Any,
+) -> Fit:
     """The polynomial alone, solved for by QR."""
-    return fit(points, values, **{**options, **NO_NETWORK})
+    method = Polynomial() if method is None else method
+    return fit(points, values, polynomial_alone(method), **run)
 
 
-def pinn(problem: Problem, **options: Any) -> Solution:
-    """The network alone on an equation, with an output bias; options as in `solve`."""
-    return solve(problem, **pinn_options(**options))
-
-
-def pinn_options(**options: Any) -> dict[str, Any]:
-    """The options of `solve` with those that make it a PINN."""
-    recipe = options.get("recipe", "paper")
-    unpruned = tuple(stage for stage in recipe_for(recipe) if not isinstance(stage, Prune))
-    fixed = {"degree": 0, "constraint": "none", "preconditioner": False, "recipe": unpruned}
-    return {**options, **fixed}
+def pinn(problem: Problem, method: Training | None = None, **run: Any) -> Solution:
+    """The network alone on an equation, with an output bias; parameters as in `solve`."""
+    return solve(problem, as_pinn(Training.paper() if method is None else method), **run)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,22 +137,19 @@ ORDERS = ("polynomial first", "network first")
 def sequential(
     points: npt.ArrayLike | Points,
     values: npt.ArrayLike,
+    method: Hybrid | Training | None = None,
     *,
     order: str = "polynomial first",
     domain: Box,
-    **options: Any,
+    **run: Any,
 ) -> Sequential:
     """Train one half, then the other on its residual; the paper finds this worse than together."""
     if order not in ORDERS:
         raise ValueError(f"there is no order '{order}'; choose one of {', '.join(ORDERS)}")
-    alone = {"polynomial first": (least_squares, dnn), "network first": (dnn, least_squares)}
-    if options.get("recipe") == "paper":
-        alone = {
-            "polynomial first": (polynomial_by_gradient, dnn),
-            "network first": (dnn, polynomial_by_gradient),
-        }
-    fit_first, fit_second = alone[order]
-    first = fit_first(points, values, domain=domain, **options)
+    method = Hybrid() if method is None else method
+    halves = [polynomial_alone(method), network_alone(method)]
+    first_method, second_method = halves if order == "polynomial first" else halves[::-1]
+    first = fit(points, values, first_method, domain=domain, **run)
     coordinates = points.coordinates if isinstance(points, Points) else points
     rest = np.asarray(values, float) - first(coordinates)
-    return Sequential(first, fit_second(points, rest, domain=domain, **options))
+    return Sequential(first, fit(points, rest, second_method, domain=domain, **run))

@@ -1,4 +1,4 @@
-"""Boxes with named axes: where the points lie, and the map to the reference box [-1, 1]^d."""
+"""Boxes with named axes, their faces, and the map to the reference box [-1, 1]^d."""
 
 import dataclasses
 import keyword
@@ -101,7 +101,7 @@ class Box:
 
     @property
     def initial(self) -> "Faces":
-        """The slice at the first moment."""
+        """The slice at the first time."""
         if self.time is None:
             raise ValueError("this box has no time; make it with Box(x=..., t=..., time='t')")
         return Faces(self, ((self.time, "lower"),))

@@ -1,8 +1,12 @@
-"""Failures of a method, as opposed to those of what it was given.
+"""Failures, as opposed to errors in arguments: of a method, or of a file.
 
-They have classes of their own, so that a caller who tries another method instead catches no error
-that a user's function raised.
+They have their own classes, so that a caller who tries another method instead catches no error that
+a user's function raised.
 """
+
+
+class FileError(ValueError):
+    """A file that cannot be opened or written; the message says why, and what to do."""
 
 
 class NotConverged(ValueError):

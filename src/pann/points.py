@@ -1,4 +1,4 @@
-"""Poisson disks: random points of the unit cube that keep their distance and leave no holes."""
+"""Sets of points in a box: samplers that all have one interface, and checks of users' points."""
 
 import dataclasses
 import functools
@@ -7,125 +7,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # its parts, of which some take half a second, are loaded when first used
-from jaxtyping import Bool, Float, Int
+import scipy  # its submodules, some of which take half a second, are loaded when first used
+from jaxtyping import Bool, Float, Int, Shaped
 
 from pann.domain import Box
 from pann.numerics.quadrature import gauss_legendre
-from pann.runtime.cache import cache_folder, load_array, store_array
-
-# To be raised with every change of the points that a seed gives, so that no old file is read.
-_POISSON_DISK_VERSION = 1
-# The distance darts start with, relative to the densest packing's: about what random darts can
-# fill a box with, so that the holes left have room for the points still missing.
-_FIRST_DISTANCE = {2: 0.80, 3: 0.84}
-
-
-def in_the_unit_cube(
-    dimension: int, num_points: int, generator: np.random.Generator, seed: int | None
-) -> Float[np.ndarray, "points d"]:
-    """Drawn by the generator; with a seed, which names a file, read from disk if drawn before."""
-    folder = None if seed is None else cache_folder()
-    file = None if folder is None else folder / _file_name(dimension, num_points, seed)
-    unit = None if file is None else load_array(file, (num_points, dimension))
-    if unit is None or not np.all((unit >= 0.0) & (unit <= 1.0)):
-        draw = _jittered if dimension == 1 else _poisson_disk
-        unit = draw(dimension, num_points, generator)
-        if file is not None:
-            store_array(file, unit)
-    return unit
-
-
-def _file_name(dimension: int, num_points: int, seed: int | None) -> str:
-    return f"poisson_disk-v{_POISSON_DISK_VERSION}-{dimension}d-n{num_points}-s{seed}.npy"
-
-
-def _poisson_disk(
-    dimension: int, num_points: int, generator: np.random.Generator
-) -> Float[np.ndarray, "points d"]:
-    """Throw darts until few land, then put the missing points into the largest holes.
-
-    Darts alone would need ever more throws for ever smaller gaps; the Delaunay triangulation
-    knows where the gaps are. The distance asked for shrinks as the holes of that size are filled.
-    """
-    packing = {2: 2.0 / 3.0**0.5 / num_points, 3: 2.0**0.5 / num_points}[dimension]
-    packing **= 1.0 / dimension
-    distance = _FIRST_DISTANCE[dimension] * packing
-    points, landed = np.empty((0, dimension)), num_points
-    while landed > 0.01 * num_points and len(points) < num_points:
-        darts = generator.random((num_points, dimension))
-        if len(points) > 0:
-            nearest, _ = scipy.spatial.cKDTree(points).query(darts, distance_upper_bound=distance)
-            darts = darts[np.isinf(nearest)]
-        darts = darts[_keep_apart(darts, distance)][: num_points - len(points)]
-        landed = len(darts)
-        points = np.concatenate([points, darts])
-    while len(points) < num_points:
-        centers = _hole_centers(points, margin=2.0 * packing)
-        sizes, _ = scipy.spatial.cKDTree(points).query(centers)
-        distance = min(distance, sizes.max())
-        # Largest first: where holes overlap, the first in line is filled.
-        order = np.argsort(-sizes, kind="stable")
-        centers = centers[order[sizes[order] >= distance]]
-        centers = centers[_keep_apart(centers, distance)][: num_points - len(points)]
-        points = np.concatenate([points, centers])
-        distance *= 0.97
-    return points
-
-
-def _jittered(
-    dimension: int, num_points: int, generator: np.random.Generator
-) -> Float[np.ndarray, "points d"]:
-    """One point in the middle fifth of each of N equal cells: neighbors are 0.8 / N apart."""
-    cells = np.arange(num_points)[:, None]
-    return (cells + 0.4 + 0.2 * generator.random((num_points, dimension))) / num_points
-
-
-def _keep_apart(
-    candidates: Float[np.ndarray, "candidates d"], distance: float
-) -> Bool[np.ndarray, " candidates"]:
-    """Which candidates stay if they are taken in order, each if none taken before is too close."""
-    tree = scipy.spatial.cKDTree(candidates)
-    pairs = np.sort(tree.query_pairs(distance, output_type="ndarray"), axis=1)
-    stays = np.ones(len(candidates), bool)
-    # All that have no rival in front of them are taken at once and their rivals dropped. The pairs
-    # left are a smaller problem of the same kind: a few passes replace the loop over candidates.
-    while len(pairs) > 0:
-        first, second = pairs.T
-        has_rival_in_front = np.zeros(len(candidates), bool)
-        has_rival_in_front[second] = True
-        stays[second[~has_rival_in_front[first]]] = False
-        pairs = pairs[stays[first] & stays[second]]
-    return stays
-
-
-def _hole_centers(
-    points: Float[np.ndarray, "points d"], margin: float
-) -> Float[np.ndarray, "holes d"]:
-    """Centers of the largest empty balls: the Voronoi vertices in the unit cube.
-
-    Points closer than `margin` to a face are mirrored at it, so that the holes at the faces, edges
-    and corners are Voronoi vertices too.
-    """
-    mirrored, dimension = points, points.shape[1]
-    for axis in range(dimension):
-        left = mirrored[mirrored[:, axis] < margin]
-        right = mirrored[mirrored[:, axis] > 1.0 - margin]
-        left[:, axis] *= -1.0
-        right[:, axis] = 2.0 - right[:, axis]
-        mirrored = np.concatenate([mirrored, left, right])
-    triangulation = scipy.spatial.Delaunay(mirrored)
-    # Qhull lifts the points to z = scale |x|^2; a facet there with the normal (n, n_z) is a simplex
-    # with the circumcenter -n / (2 scale n_z), with no linear systems that flat simplices break.
-    normals, heights = np.split(triangulation.equations[:, :-1], [dimension], axis=1)
-    centers = -normals / (2.0 * triangulation.paraboloid_scale * heights)
-    # Centers on a face lie on either side of it by rounding.
-    inside = np.all((centers > -1e-6) & (centers < 1.0 + 1e-6), axis=1)
-    return centers[inside].clip(0.0, 1.0)
-
-
-# ---- Where to look: sets of points in a box, drawn by samplers that all read alike ----
-
+from pann.runtime.cache import kept_array
 
 TAGS = ("inside", "boundary")
 
@@ -147,8 +34,7 @@ class Points:
     def __post_init__(self) -> None:
         object.__setattr__(self, "coordinates", _read_only(self.coordinates))
         if self.tags is not None:
-            tags = np.array(self.tags, dtype=str)
-            tags.flags.writeable = False
+            tags = _read_only(self.tags, str)
             object.__setattr__(self, "tags", tags)
             if tags.shape != (len(self),):
                 raise ValueError(f"each of {len(self)} points needs a tag, got {tags.size} tags")
@@ -178,8 +64,16 @@ class Points:
 
 
 def tensor_grid(*axes_nodes: Float[np.ndarray, " _"]) -> Float[np.ndarray, "points d"]:
-    """All combinations of the axes' nodes, one in a row; the last axis varies fastest."""
+    """All combinations of the axes' nodes, one per row; the last axis varies fastest."""
     return np.stack(np.meshgrid(*axes_nodes, indexing="ij"), axis=-1).reshape(-1, len(axes_nodes))
+
+
+def tensor_rule(
+    rules: Sequence[tuple[Float[np.ndarray, " _"], Float[np.ndarray, " _"]]],
+) -> tuple[Float[np.ndarray, "points d"], Float[np.ndarray, " points"]]:
+    """The product of one-dimensional quadrature rules: points of a `tensor_grid`, and weights."""
+    nodes, weights = zip(*rules, strict=True)
+    return tensor_grid(*nodes), functools.reduce(np.multiply.outer, weights).ravel()
 
 
 def equispaced(domain: Box, num_points: int) -> Points:
@@ -217,18 +111,16 @@ def gauss_grid(domain: Box, nodes_per_axis: Sequence[int]) -> Points:
             f"nodes_per_axis needs one count for each of the axes {', '.join(domain.names)}, "
             f"got {len(nodes_per_axis)} counts"
         )
-    nodes, weights = [], []
+    rules = []
     for name, given in zip(domain.names, nodes_per_axis, strict=True):
         count = _count(f"the number of nodes along '{name}'", given)
         if name in domain.periodic:
-            nodes.append(_periodic_nodes(count))
-            weights.append(np.full(count, 1.0 / count))
+            rules.append((_periodic_nodes(count), np.full(count, 1.0 / count)))
         else:
-            reference_nodes, of_axis = gauss_legendre(count)
-            nodes.append(0.5 * (1.0 + reference_nodes))
-            weights.append(of_axis)
-    product = functools.reduce(np.multiply.outer, weights).ravel()
-    return Points(_place(domain, tensor_grid(*nodes)), product)
+            nodes, weights = gauss_legendre(count)
+            rules.append((0.5 * (1.0 + nodes), weights))
+    unit, weights = tensor_rule(rules)
+    return Points(_place(domain, unit), weights)
 
 
 def uniform(domain: Box, num_points: int, seed: int = 0) -> Points:
@@ -259,14 +151,23 @@ def poisson_disk(domain: Box, num_points: int, seed: int = 0, cache: bool = True
     num_points, dimension = _count("num_points", num_points), domain.dimension
     if dimension > 3:
         raise ValueError(f"poisson_disk needs 1 to 3 dimensions, got {dimension}; use sobol there")
-    unit = in_the_unit_cube(dimension, num_points, _generator(seed), seed if cache else None)
+    generator = _generator(seed)
+    draw = lambda: _poisson_disk(dimension, num_points, generator)
+    if not cache:
+        return Points(_place(domain, draw()))
+    unit = kept_array(
+        f"poisson_disk-v{_POISSON_DISK_VERSION}-{dimension}d-n{num_points}-s{seed}.npy",
+        (num_points, dimension),
+        draw,
+        is_valid=lambda unit: bool(np.all((unit >= 0.0) & (unit <= 1.0))),
+    )
     return Points(_place(domain, unit))
 
 
 def from_array(
     domain: Box, array: npt.ArrayLike, tags: Sequence[str] | np.ndarray | None = None
 ) -> Points:
-    """Points of your own: an array of shape (points, d), or (points,) in one dimension."""
+    """Your own points: an array of shape (points, d), or (points,) in one dimension."""
     given, coordinates = np.asarray(array), checked_coordinates(domain, array)
     _check_inside(domain, coordinates, given.dtype)
     return Points(
@@ -284,15 +185,18 @@ def checked_coordinates(domain: Box, array: npt.ArrayLike) -> Float[np.ndarray, 
             "convert them with numpy.asarray(points, float)"
         )
     if given.size == 0:
-        raise ValueError(f"there must be a point at least, got an array of shape {given.shape}")
-    if given.ndim == 1 and dimension == 1:
-        given = given[:, None]
-    if given.ndim != 2 or given.shape[1] != dimension:
+        raise ValueError(f"there must be at least one point, got an array of shape {given.shape}")
+    return check_points(domain, given[:, None] if given.ndim == dimension == 1 else given)
+
+
+def check_points(domain: Box, points: Shaped[np.ndarray, "..."]) -> Float[np.ndarray, "points d"]:
+    """The points as finite floats with one column for each axis of the domain."""
+    coordinates = np.asarray(points, float)
+    if coordinates.ndim != 2 or coordinates.shape[1] != domain.dimension:
         raise ValueError(
-            f"points need the shape (points, {dimension}), a column for each of the axes "
-            f"{', '.join(domain.names)}; got {given.shape}"
+            f"points need the shape (points, {domain.dimension}), a column for each of the axes "
+            f"{', '.join(domain.names)}; got {coordinates.shape}"
         )
-    coordinates = given.astype(float)
     broken = ~np.isfinite(coordinates).all(axis=1)
     if broken.any():
         raise ValueError(
@@ -322,7 +226,14 @@ SAMPLERS: dict[str, Callable[..., Points]] = {
 }
 
 
-# ---- Helpers of all samplers ----
+def subsample(num_rows: int, largest: int) -> Int[np.ndarray, " chosen"]:
+    """Numbers of at most `largest` rows, in order: all, or a random choice that is always the same.
+
+    Every k-th row would alias with rows in grid order, and the first rows with sorted ones.
+    """
+    if num_rows <= largest:
+        return np.arange(num_rows)
+    return np.sort(np.random.default_rng(0).permutation(num_rows)[:largest])
 
 
 def _place(domain: Box, unit: Float[np.ndarray, "points d"]) -> Float[np.ndarray, "points d"]:
@@ -369,8 +280,8 @@ def _generator(seed: object) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def _read_only(array: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-    copy = np.array(array, float)
+def _read_only(array: np.ndarray, dtype: type = float) -> np.ndarray:
+    copy: np.ndarray = np.array(array, dtype)
     copy.flags.writeable = False
     return copy
 
@@ -392,11 +303,92 @@ def _check_inside(domain: Box, coordinates: Float[np.ndarray, "points d"], given
         )
 
 
-def subsample(num_rows: int, largest: int) -> Int[np.ndarray, " chosen"]:
-    """Numbers of at most `largest` rows, in order: all, or a random choice that is always the same.
+# ---- Poisson disks: random points of the unit cube, well apart and without holes ----
 
-    Every k-th row would alias with rows in grid order, and the first rows with sorted ones.
+
+# To be raised with every change of the points that a seed gives, so that no old file is read.
+_POISSON_DISK_VERSION = 1
+# The distance that darts start with, relative to the densest packing's: about what random darts can
+# fill a box with, so that the holes left have room for the points still missing.
+_FIRST_DISTANCE = {2: 0.80, 3: 0.84}
+
+
+def _poisson_disk(
+    dimension: int, num_points: int, generator: np.random.Generator
+) -> Float[np.ndarray, "points d"]:
+    """Throw darts until few land, then put the missing points into the largest holes.
+
+    Darts alone would need ever more throws for ever smaller gaps; the Delaunay triangulation
+    knows where the gaps are. The distance asked for shrinks as the holes of that size are filled.
+    In one dimension each of N equal cells has a point in its middle fifth: neighbors are 0.8 / N
+    apart.
     """
-    if num_rows <= largest:
-        return np.arange(num_rows)
-    return np.sort(np.random.default_rng(0).permutation(num_rows)[:largest])
+    if dimension == 1:
+        cells = np.arange(num_points)[:, None]
+        return (cells + 0.4 + 0.2 * generator.random((num_points, 1))) / num_points
+    packing = {2: 2.0 / 3.0**0.5 / num_points, 3: 2.0**0.5 / num_points}[dimension]
+    packing **= 1.0 / dimension
+    distance = _FIRST_DISTANCE[dimension] * packing
+    points, landed = np.empty((0, dimension)), num_points
+    while landed > 0.01 * num_points and len(points) < num_points:
+        darts = generator.random((num_points, dimension))
+        if len(points) > 0:
+            nearest, _ = scipy.spatial.cKDTree(points).query(darts, distance_upper_bound=distance)
+            darts = darts[np.isinf(nearest)]
+        darts = darts[_keep_apart(darts, distance)][: num_points - len(points)]
+        landed = len(darts)
+        points = np.concatenate([points, darts])
+    while len(points) < num_points:
+        centers = _hole_centers(points, margin=2.0 * packing)
+        sizes, _ = scipy.spatial.cKDTree(points).query(centers)
+        distance = min(distance, sizes.max())
+        # Largest first: where holes overlap, the first in line is filled.
+        order = np.argsort(-sizes, kind="stable")
+        centers = centers[order[sizes[order] >= distance]]
+        centers = centers[_keep_apart(centers, distance)][: num_points - len(points)]
+        points = np.concatenate([points, centers])
+        distance *= 0.97
+    return points
+
+
+def _keep_apart(
+    candidates: Float[np.ndarray, "candidates d"], distance: float
+) -> Bool[np.ndarray, " candidates"]:
+    """Which candidates stay if they are taken in order, each if none taken before is too close."""
+    tree = scipy.spatial.cKDTree(candidates)
+    pairs = np.sort(tree.query_pairs(distance, output_type="ndarray"), axis=1)
+    stays = np.ones(len(candidates), bool)
+    # All that have no rival in front of them are taken at once and their rivals dropped. The pairs
+    # left are a smaller problem of the same kind: a few passes replace the loop over candidates.
+    while len(pairs) > 0:
+        first, second = pairs.T
+        has_rival_in_front = np.zeros(len(candidates), bool)
+        has_rival_in_front[second] = True
+        stays[second[~has_rival_in_front[first]]] = False
+        pairs = pairs[stays[first] & stays[second]]
+    return stays
+
+
+def _hole_centers(
+    points: Float[np.ndarray, "points d"], margin: float
+) -> Float[np.ndarray, "holes d"]:
+    """Centers of the largest empty balls: the Voronoi vertices in the unit cube.
+
+    Points closer than `margin` to a face are mirrored at it, so that the holes at the faces, edges
+    and corners are Voronoi vertices too.
+    """
+    mirrored, dimension = points, points.shape[1]
+    for axis in range(dimension):
+        left = mirrored[mirrored[:, axis] < margin]
+        right = mirrored[mirrored[:, axis] > 1.0 - margin]
+        left[:, axis] *= -1.0
+        right[:, axis] = 2.0 - right[:, axis]
+        mirrored = np.concatenate([mirrored, left, right])
+    triangulation = scipy.spatial.Delaunay(mirrored)
+    # Qhull lifts the points to z = scale |x|^2; a facet there with the normal (n, n_z) is a simplex
+    # with the circumcenter -n / (2 scale n_z), with no linear systems that flat simplices break.
+    normals, heights = np.split(triangulation.equations[:, :-1], [dimension], axis=1)
+    centers = -normals / (2.0 * triangulation.paraboloid_scale * heights)
+    # Centers on a face lie on either side of it by rounding.
+    inside = np.all((centers > -1e-6) & (centers < 1.0 + 1e-6), axis=1)
+    return centers[inside].clip(0.0, 1.0)

@@ -3,8 +3,9 @@
 import os
 from typing import TYPE_CHECKING, Union
 
-from pann.io import FileError, read
-from pann.io import load as load_model
+from pann.io import Contents, FileError, read
+from pann.io import models as model_files
+from pann.io.codec import decode, naming
 from pann.model.pann import PANN
 from pann.solvers import solution
 
@@ -14,13 +15,20 @@ if TYPE_CHECKING:
 
 def load(path: str | os.PathLike[str]) -> Union[PANN, "PANNRegressor", solution.Solution]:
     """The model, regressor or solution in a `.pann` file. No code is run by opening one."""
-    contents = read(path)
-    if contents.kind == "model":
-        return load_model(path)
-    if contents.kind == "regressor":
-        from pann.regression import estimator
+    return open_contents(read(path), path)
 
-        return estimator.load(contents)
-    if contents.kind == "solution":
-        return solution.load(contents)
-    raise FileError(f"{os.fspath(path)} holds a '{contents.kind}', which this pann does not know")
+
+def open_contents(
+    contents: Contents, path: str | os.PathLike[str]
+) -> Union[PANN, "PANNRegressor", solution.Solution]:
+    """What `load` gives, of a file that was read."""
+    with naming(path):
+        if contents.kind == model_files.KIND:
+            return decode(model_files.FILE, contents.description, contents.arrays)
+        if contents.kind == solution.KIND:
+            return solution.load(contents)
+        if contents.kind == "regressor":
+            from pann.regression import estimator
+
+            return estimator.load(contents)
+        raise FileError(f"it holds a '{contents.kind}', which this pann does not know")

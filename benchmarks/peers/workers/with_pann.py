@@ -22,25 +22,18 @@ def _steps(job: dict) -> dict:
         residual=lambda u, x, y: residual(u, lambda i, j: u.d(x=i, y=j), x, y, jax.numpy),
         conditions=[pann.Dirichlet(square.boundary, 0.0)],
     )
-    options = dict(
-        degree=0,
-        width=job["width"],
-        depth=3,
-        activation="tanh",
-        points=job["points"],
-        sampling="sobol",
-        condition_points=protocol.NUM_BOUNDARY,
-        constraint="none",
-        preconditioner=False,
-        precision=job["precision"],
+    where = pann.Collocation(
+        points=job["points"], sampling="sobol", condition_points=protocol.NUM_BOUNDARY
     )
+    network = pann.MLP(width=job["width"], depth=3, activation="tanh")
 
     def records(count: int, record_every: int) -> list[np.ndarray]:
         """How long each record took; the first has the compilation in it."""
         moments = [protocol.now()]
         stage = pann.Adam(count * record_every, record_every=record_every)
         note = lambda progress: moments.append(protocol.now())
-        pann.solve(problem, recipe=(stage,), report=note, **options)
+        method = pann.Training(stages=(stage,), degree=0, network=network, collocation=where)
+        pann.solve(problem, method, precision=job["precision"], progress=note)
         return list(np.diff(moments, axis=0))
 
     once = records(3, 1)

@@ -1,14 +1,15 @@
 """Spectral bases on a box: families, index sets, tables, projection and the preconditioner."""
 
-from pann.basis.basis import Basis, make_basis
+from pann.basis.basis import INTEGRAL, Basis, check_in_program, is_in_program, make_basis
 from pann.basis.families import Chebyshev, Family, Fourier, Legendre, family_by_name
 from pann.basis.index_sets import hyperbolic_cross, tensor_product, total_degree
 from pann.basis.least_squares import fit, least_squares
 from pann.basis.piecewise import PiecewiseLegendre
 from pann.basis.quadrature import christoffel_weights, orthonormal_scales, project, quadrature
-from pann.numerics.ridge import RidgeFit, ridge
+from pann.numerics.least_squares import RidgeFit, ridge
 
 __all__ = [
+    "INTEGRAL",
     "Basis",
     "Chebyshev",
     "Family",
@@ -16,10 +17,12 @@ __all__ = [
     "Legendre",
     "PiecewiseLegendre",
     "RidgeFit",
+    "check_in_program",
     "christoffel_weights",
     "family_by_name",
     "fit",
     "hyperbolic_cross",
+    "is_in_program",
     "least_squares",
     "make_basis",
     "orthonormal_scales",

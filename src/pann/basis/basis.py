@@ -1,4 +1,9 @@
-"""What a basis demands of its arguments: each failure is one sentence with its cure."""
+"""A basis: a family for each axis and a set of products, tabulated at any points.
+
+`Basis.table` and `Basis.evaluate` take NumPy's arrays; `tabulate` makes the same table inside a
+compiled program, where the points are too many to keep their tables. `make_basis` chooses families
+and products by a degree.
+"""
 
 import dataclasses
 import functools
@@ -6,90 +11,48 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias, final
 
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from pann.basis.families import Chebyshev, Family, Legendre, family_by_name
+from pann.basis.families import (
+    TRACEABLE,
+    Chebyshev,
+    Coordinates,
+    Family,
+    Legendre,
+    Table,
+    family_by_name,
+)
 from pann.basis.index_sets import INDEX_SETS, MAX_TERMS
 from pann.basis.tables import (
     ProductTree,
     build_tree,
     evaluate_by_axis,
-    is_nearly_full,
     multiply_out,
+    multiply_traced,
 )
 from pann.domain import Box
+from pann.points import check_points
 from pann.runtime.cache import BoundedCache
 from pann.runtime.memory import require_memory
 
 # The order along an axis that functions are integrated over, from end to end.
 INTEGRAL = -1
-
-
-def check_axes(domain: Box, axes: Sequence[str]) -> None:
-    """Refuse axes that the domain does not have, or has once but are named twice."""
-    for name in axes:
-        if name not in domain.names:
-            raise ValueError(
-                f"'{name}' is not an axis of this domain; its axes are {', '.join(domain.names)}"
-            )
-    if len(set(axes)) != len(axes):
-        raise ValueError(f"each axis may be named once, got {', '.join(axes)}")
-
-
-def check_points(
-    domain: Box, points: Shaped[np.ndarray, "points d"]
-) -> Float[np.ndarray, "points d"]:
-    """The points as finite floats with one column for each axis of the domain."""
-    points = np.asarray(points, float)
-    if points.ndim != 2 or points.shape[1] != domain.dimension:
-        raise ValueError(
-            f"points must be an array (points, {domain.dimension}), one column for each of "
-            f"{', '.join(domain.names)}; got shape {points.shape}"
-        )
-    finite = np.isfinite(points).all(axis=1)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        raise ValueError(
-            f"points must be finite, but row {row} is {points[row].tolist()}; "
-            f"drop such rows ({np.count_nonzero(~finite)} of {len(points)})"
-        )
-    return points
-
-
-def check_derivative(domain: Box, derivative: Sequence[int] | None) -> tuple[int, ...]:
-    """The order of differentiation along each axis of the domain; None is all zero.
-
-    The order INTEGRAL stands for the integral over the whole of an axis.
-    """
-    if derivative is None:
-        return (0,) * domain.dimension
-    orders = tuple(derivative)
-    if len(orders) != domain.dimension or any(
-        order < INTEGRAL or order != int(order) for order in orders
-    ):
-        raise ValueError(
-            f"derivative must be {domain.dimension} whole numbers from 0, one order for each of "
-            f"{', '.join(domain.names)}; got {orders}"
-        )
-    return tuple(int(order) for order in orders)
-
-
-# ---- A basis: a family for each axis and a set of products, tabulated at any points ----
-
-
-# Rows are tabulated in blocks of this size: what is held besides the result stays this small.
+# Rows are tabulated in blocks of this size, which bounds the memory needed besides the result.
 _BLOCK_BYTES = 16 * 2**20
-# Factors of one axis at few points are asked for again: by each derivative along another axis, by
-# the values and the residual at the same points, and by the next problem.
+# Factors of one axis at few points are needed again: for each derivative along another axis, for
+# the values and the residual at the same points, and for the next problem.
 _FACTORS: BoundedCache[np.ndarray] = BoundedCache(16 * 2**20)
 _FEW_BYTES = 2**20
+# For fewer terms a sum by a table is as good as one by axes.
+_MANY_TERMS = 64
 
 
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
 class Basis:
-    """Terms phi_k(x) = prod_i phi_{k_i}(x_i), k running over the rows of `indices` (section 2.2).
+    """Terms phi_k(x) = prod_i phi_{k_i}(x_i), for each row k of `indices` (paper, section 2.2).
 
     `axes` are the axes of the domain that the basis sees, with a family and a column of `indices`
     each. Scaling is `plain`, or `orthonormal`: each factor over its norm in its family's measure.
@@ -230,6 +193,7 @@ class Basis:
         derivatives: Sequence[Sequence[int] | None],
     ) -> Float[np.ndarray, " derivatives points *outputs"]:
         """`evaluate` for several derivatives at the same points."""
+        points = check_points(self.domain, points)
         coefficients = np.asarray(coefficients, float)
         if len(coefficients) != len(self):
             raise ValueError(
@@ -247,36 +211,31 @@ class Basis:
 
     @functools.cached_property
     def is_nearly_full(self) -> bool:
-        """Whether there are many terms, nearly all products: then no table is needed for sums."""
-        return is_nearly_full(len(self), self.num_functions)
+        """Whether there are many terms, a quarter of all products or more: sums need no table."""
+        return len(self) >= _MANY_TERMS and math.prod(self.num_functions) <= 4 * len(self)
 
     def _evaluate_by_axis(
         self,
-        points: Shaped[np.ndarray, "points d"],
+        points: Float[np.ndarray, "points d"],
         coefficients: Float[np.ndarray, "terms outputs"],
         derivatives: Sequence[Sequence[int] | None],
     ) -> Float[np.ndarray, "derivatives points outputs"]:
-        points = check_points(self.domain, points)
-        seen = [self.domain.names.index(name) for name in self.axes]
-        unseen = set(range(self.domain.dimension)) - set(seen)
         out = np.zeros((len(derivatives), len(points), coefficients.shape[1]))
-        asked = {}
-        for number, derivative in enumerate(derivatives):
-            orders = check_derivative(self.domain, derivative)
-            if not any(orders[axis] > 0 for axis in unseen):
-                asked[number] = tuple(orders[axis] for axis in seen)
-        reference = self.domain.to_reference(points)[:, seen]
-        out[list(asked)] = evaluate_by_axis(
+        orders = [check_derivative(self.domain, derivative) for derivative in derivatives]
+        numbered = {number: self.seen_orders(each) for number, each in enumerate(orders)}
+        seen = {number: each for number, each in numbered.items() if each is not None}
+        reference = self.domain.to_reference(points)[:, self.columns]
+        out[list(seen)] = evaluate_by_axis(
             self.families,
             self.indices,
             self.num_functions,
             coefficients,
             reference,
-            list(asked.values()),
+            list(seen.values()),
             lambda axis, rows, order: self._factor(axis, reference[rows, axis], order),
         )
-        for own, derivative in zip(out, derivatives, strict=True):
-            own *= integrated_width(self.domain, derivative)
+        for values, each in zip(out, orders, strict=True):
+            values *= _integrated_width(self.domain, each)
         return out
 
     @functools.cached_property
@@ -289,79 +248,145 @@ class Basis:
         size = max(1, _BLOCK_BYTES // (8 * widest))
         return [slice(i, min(i + size, num_points)) for i in range(0, num_points, size)]
 
+    @functools.cached_property
+    def columns(self) -> list[int]:
+        """The number of each seen axis in the domain."""
+        return [self.domain.names.index(name) for name in self.axes]
+
+    def seen_orders(self, orders: tuple[int, ...]) -> tuple[int, ...] | None:
+        """The orders along the seen axes; None where another one is positive: all is zero then."""
+        others = set(range(self.domain.dimension)) - set(self.columns)
+        if any(orders[axis] > 0 for axis in others):
+            return None
+        return tuple(orders[axis] for axis in self.columns)
+
+    def vanishing_terms(self, seen: tuple[int, ...]) -> Bool[np.ndarray, " terms"]:
+        """The terms that are constant along an axis of differentiation."""
+        return np.any((self.indices == 0) & (np.array(seen) > 0), axis=1)
+
     def _fill(
         self,
         points: Float[np.ndarray, "rows d"],
         orders: tuple[int, ...],
         out: Float[np.ndarray, "rows terms"],
     ) -> None:
-        """Tabulate one block of rows by the chain rule: d/dx = (2/width) d/d(reference x)."""
-        domain = self.domain
-        reference = domain.to_reference(points)
-        order_of = dict(zip(domain.names, orders, strict=True))
-        if any(order_of[name] > 0 for name in domain.names if name not in self.axes):
+        """Tabulate one block of rows."""
+        seen = self.seen_orders(orders)
+        if seen is None:
             out[...] = 0.0
             return
-        is_zero = np.zeros(len(self), dtype=bool)
-        factors = []
-        for axis, name in enumerate(self.axes):
-            column, order = domain.names.index(name), order_of[name]
-            factors.append(self._factor(axis, reference[:, column], order))
-            if order > 0:
-                is_zero |= self.indices[:, axis] == 0
-        multiply_out(self.tree, np.concatenate(factors, axis=1), is_zero, out)
+        reference = self.domain.to_reference(points)[:, self.columns]
+        factors = [self._factor(axis, reference[:, axis], order) for axis, order in enumerate(seen)]
+        multiply_out(self.tree, np.concatenate(factors, axis=1), self.vanishing_terms(seen), out)
         if INTEGRAL in orders:
-            out *= integrated_width(domain, orders)
+            out *= _integrated_width(self.domain, orders)
 
     def _factor(
         self, axis: int, reference: Float[np.ndarray, " rows"], order: int
     ) -> Float[np.ndarray, "rows functions"]:
-        """A derivative of the functions of one seen axis, by the domain's coordinate.
+        """The factors of one seen axis, from the cache where they are few."""
+        options = self.factor_options(axis, order)
+        num_bytes = 8 * self.num_functions[axis] * len(reference)
 
-        For an integral their means over the axis: that of the constant is 1, as its value is.
-        """
-        family, size = self.families[axis], self.num_functions[axis]
-        width = float(self.domain.widths[self.domain.names.index(self.axes[axis])])
-        given = family, size, order, width, self.scaling
-        num_bytes = 8 * size * len(reference)
+        def make() -> np.ndarray:
+            table = _factor(*options, reference)
+            table.flags.writeable = False
+            return table
+
         if num_bytes > _FEW_BYTES:
-            return _factor(*given, reference)
-        return _FACTORS.get(
-            lambda: (*given, reference.tobytes()), num_bytes, lambda: _factor(*given, reference)
-        )
+            return make()
+        return _FACTORS.get(lambda: (*options, reference.tobytes()), num_bytes, make)
+
+    def factor_options(self, axis: int, order: int) -> tuple[Family, int, int, float, str]:
+        """What determines the factors of a seen axis, but for the points."""
+        width = float(self.domain.widths[self.columns[axis]])
+        return self.families[axis], self.num_functions[axis], order, width, self.scaling
 
 
 def _factor(
-    family: Family,
-    size: int,
-    order: int,
-    width: float,
-    scaling: str,
-    reference: Float[np.ndarray, " rows"],
-) -> Float[np.ndarray, "rows functions"]:
+    family: Family, size: int, order: int, width: float, scaling: str, reference: Coordinates
+) -> Table:
+    """A derivative of the functions of one axis by the domain's coordinate: d/dx = (2/width) d/dr.
+
+    For an integral their means over the axis: that of the constant is 1, as its value is.
+    """
     scale = np.full(size, (2.0 / width) ** max(order, 0))
     if scaling == "orthonormal":
         scale /= family.norms(size)
-    if order == INTEGRAL:
-        table = np.tile(means(family, size) * scale, (len(reference), 1))
-    else:
-        table = family.table(reference, size, order) * scale
-    table.flags.writeable = False
-    return table
-
-
-def means(family: Family, num_functions: int) -> Float[np.ndarray, " functions"]:
-    """The mean of each function over [-1, 1]."""
+    if order != INTEGRAL:
+        return family.table(reference, size, order) * scale.astype(reference.dtype)
+    # Means are those of the uniform measure, which is not Chebyshev's.
     rule = Legendre() if isinstance(family, Chebyshev) else family
-    nodes, weights = rule.quadrature(num_functions + 1)
-    return weights @ family.table(nodes, num_functions)
+    nodes, weights = rule.quadrature(size + 1)
+    means = weights @ family.table(nodes, size)
+    library = np if isinstance(reference, np.ndarray) else jnp
+    return library.tile((means * scale).astype(reference.dtype), (reference.shape[0], 1))
 
 
-def integrated_width(domain: Box, derivative: Sequence[int] | None) -> float:
+def _integrated_width(domain: Box, orders: tuple[int, ...]) -> float:
     """The product of the widths of the axes that are integrated over."""
-    orders = check_derivative(domain, derivative)
     widths = zip(orders, domain.widths, strict=True)
     return math.prod((float(w) for order, w in widths if order == INTEGRAL), start=1.0)
+
+
+def tabulate(
+    basis: Basis, x: Float[Array, "points d"], derivative: Sequence[int] | None = None
+) -> Float[Array, "points terms"]:
+    """`basis.table` at points of the reference cube, traceable; see `check_in_program`."""
+    orders = check_derivative(basis.domain, derivative)
+    seen = basis.seen_orders(orders)
+    if seen is None:
+        return jnp.zeros((x.shape[0], len(basis)), x.dtype)
+    factors = [
+        _factor(*basis.factor_options(axis, order), x[:, basis.columns[axis]]).T
+        for axis, order in enumerate(seen)
+    ]
+    products = multiply_traced(basis.tree, jnp.concatenate(factors), basis.vanishing_terms(seen))
+    return products.T * _integrated_width(basis.domain, orders)
+
+
+def is_in_program(basis: Basis) -> bool:
+    """Whether the tables of the basis can be made inside a compiled program."""
+    return all(isinstance(family, TRACEABLE) for family in basis.families)
+
+
+def check_in_program(basis: Basis) -> None:
+    """Refuse a basis with a family whose tables are made of NumPy's arrays only."""
+    for family, axis in zip(basis.families, basis.axes, strict=True):
+        if not isinstance(family, TRACEABLE):
+            raise ValueError(
+                f"tables in chunks are made for Legendre, Chebyshev and Fourier, but the basis has "
+                f"{type(family).__name__} along {axis}; leave memory out, or give another basis"
+            )
+
+
+def check_axes(domain: Box, axes: Sequence[str]) -> None:
+    """Refuse axes that the domain does not have, or that are named twice."""
+    for name in axes:
+        if name not in domain.names:
+            raise ValueError(
+                f"'{name}' is not an axis of this domain; its axes are {', '.join(domain.names)}"
+            )
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"each axis may be named once, got {', '.join(axes)}")
+
+
+def check_derivative(domain: Box, derivative: Sequence[int] | None) -> tuple[int, ...]:
+    """The order of differentiation along each axis of the domain; None is all zero.
+
+    The order INTEGRAL stands for the integral over the whole of an axis.
+    """
+    if derivative is None:
+        return (0,) * domain.dimension
+    orders = tuple(derivative)
+    if len(orders) != domain.dimension or any(
+        order < INTEGRAL or order != int(order) for order in orders
+    ):
+        raise ValueError(
+            f"derivative must be {domain.dimension} whole numbers from 0, one order for each of "
+            f"{', '.join(domain.names)}; got {orders}"
+        )
+    return tuple(int(order) for order in orders)
 
 
 # ---- From a domain and a degree to a basis ----

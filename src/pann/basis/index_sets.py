@@ -1,16 +1,17 @@
 """Which products of one-dimensional functions a basis holds: one enumerator, three costs.
 
 A product is a row of function indices, one per axis. Its cost is built up axis by axis from the
-levels (degree or frequency) and never falls, so partial rows that are too dear are dropped early
-and a set that grows beyond its limit is refused before it is built.
+levels (degree or frequency) and never falls, so partial rows that are too expensive are dropped
+early, and a set that grows beyond its limit is refused before it is built.
 """
 
+import dataclasses
 import functools
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
+from typing import final
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from pann.basis.families import Family
 
@@ -18,80 +19,50 @@ MAX_TERMS = 200_000
 # 21/1.4 gives 15.000000000000002, and 25*1.16 gives 28.999999999999996.
 _ROUNDING = 1e-9
 
-Join: TypeAlias = Callable[
-    [Float[np.ndarray, "..."], Float[np.ndarray, "..."]], Float[np.ndarray, "..."]
-]
+
+@final
+@dataclasses.dataclass(frozen=True)
+class IndexSet:
+    """Indices whose cost, level_i / w_i + offset joined over the axes, is at most degree + offset.
+
+    Called with the families of the axes, it gives a row for each product, ordered by total level.
+    """
+
+    name: str
+    join: np.ufunc
+    offset: float = 0.0
+
+    def __call__(
+        self,
+        families: Sequence[Family],
+        degree: int,
+        *,
+        weights: Sequence[float] | None = None,
+        max_terms: int = MAX_TERMS,
+    ) -> Int[np.ndarray, "terms axes"]:
+        _check(families, degree, weights)
+        each = (1.0,) * len(families) if weights is None else tuple(weights)
+        return _enumerated(self, tuple(families), degree, each, max_terms).copy()
 
 
-def total_degree(
-    families: Sequence[Family],
-    degree: int,
-    *,
-    weights: Sequence[float] | None = None,
-    max_terms: int = MAX_TERMS,
-) -> Int[np.ndarray, "terms axes"]:
-    """Indices with sum_i level_i / w_i <= degree (paper, section 2.2)."""
-    return _enumerate("total_degree", families, degree, weights, max_terms)
-
-
-def tensor_product(
-    families: Sequence[Family],
-    degree: int,
-    *,
-    weights: Sequence[float] | None = None,
-    max_terms: int = MAX_TERMS,
-) -> Int[np.ndarray, "terms axes"]:
-    """Indices with max_i level_i / w_i <= degree (paper, section 2.2)."""
-    return _enumerate("tensor_product", families, degree, weights, max_terms)
-
-
-def hyperbolic_cross(
-    families: Sequence[Family],
-    degree: int,
-    *,
-    weights: Sequence[float] | None = None,
-    max_terms: int = MAX_TERMS,
-) -> Int[np.ndarray, "terms axes"]:
-    """Indices with prod_i (level_i / w_i + 1) <= degree + 1 (paper, section 2.2)."""
-    return _enumerate("hyperbolic_cross", families, degree, weights, max_terms)
-
-
-INDEX_SETS = {
-    "total_degree": total_degree,
-    "tensor_product": tensor_product,
-    "hyperbolic_cross": hyperbolic_cross,
-}
-
-# Each cost with an offset that makes the empty row cost the offset and the limit degree + offset.
-_COSTS: dict[str, tuple[Join, float]] = {
-    "total_degree": (np.add, 0.0),
-    "tensor_product": (np.maximum, 0.0),
-    "hyperbolic_cross": (np.multiply, 1.0),
-}
-
-
-def _enumerate(
-    index_set: str,
-    families: Sequence[Family],
-    degree: int,
-    weights: Sequence[float] | None,
-    max_terms: int,
-) -> Int[np.ndarray, "terms axes"]:
-    _check(families, degree, weights)
-    each = (1.0,) * len(families) if weights is None else tuple(weights)
-    return _enumerated(index_set, tuple(families), degree, each, max_terms).copy()
+# The three sets of the paper, section 2.2: sum_i level_i / w_i <= degree, max_i level_i / w_i <=
+# degree, and prod_i (level_i / w_i + 1) <= degree + 1.
+total_degree = IndexSet("total_degree", np.add)
+tensor_product = IndexSet("tensor_product", np.maximum)
+hyperbolic_cross = IndexSet("hyperbolic_cross", np.multiply, offset=1.0)
+INDEX_SETS = {each.name: each for each in (total_degree, tensor_product, hyperbolic_cross)}
 
 
 @functools.lru_cache(maxsize=8)
 def _enumerated(
-    index_set: str,
+    index_set: IndexSet,
     families: tuple[Family, ...],
     degree: int,
     weights: tuple[float, ...],
     max_terms: int,
 ) -> Int[np.ndarray, "terms axes"]:
     """Extend every row by every function that its cost still allows, one axis after another."""
-    join, offset = _COSTS[index_set]
+    join, offset = index_set.join, index_set.offset
     limit = (degree + offset) * (1.0 + _ROUNDING) + _ROUNDING
     rows = np.zeros((1, 0), dtype=np.int64)
     costs = np.full(1, offset)
@@ -99,14 +70,14 @@ def _enumerated(
     for family, weight in zip(families, weights, strict=True):
         num_functions = family.num_functions(int(degree * weight * (1.0 + _ROUNDING) + _ROUNDING))
         if num_functions > max_terms:
-            raise _too_many(index_set, degree, len(families), max_terms)
+            raise _too_many(index_set.name, degree, len(families), max_terms)
         levels = family.levels(num_functions)
         # Rows of equal cost allow the same functions: ask once for each distinct cost.
         distinct, which = np.unique(costs, return_inverse=True)
         joined = join(distinct[:, None], levels / weight + offset)
         num_allowed = np.count_nonzero(joined <= limit, axis=1)[which]
         if num_allowed.sum() > max_terms:
-            raise _too_many(index_set, degree, len(families), max_terms)
+            raise _too_many(index_set.name, degree, len(families), max_terms)
         parents = np.repeat(np.arange(len(rows)), num_allowed)
         starts = np.cumsum(num_allowed) - num_allowed
         functions = np.arange(len(parents)) - starts[parents]

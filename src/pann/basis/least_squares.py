@@ -1,10 +1,10 @@
-"""Linear least squares by Householder QR, safe where columns depend on each other."""
+"""Least squares on a basis, with inputs checked."""
 
 import numpy as np
-import scipy.linalg
 from jaxtyping import Float, Shaped
 
 from pann.basis.basis import Basis
+from pann.numerics import least_squares as numerics
 from pann.runtime.memory import require_memory
 
 
@@ -33,9 +33,7 @@ def least_squares(
         right *= roots
     if matrix.shape[1] == 0:
         return np.zeros((0, *np.shape(values)[1:]))
-    # Q is applied to the values as reflections; it is never formed.
-    rotated, triangle = scipy.linalg.qr_multiply(matrix, right.T, mode="right", overwrite_a=True)
-    coefficients = _solve_triangle(triangle, rotated.T, max(table.shape))
+    coefficients, _ = numerics.solve(matrix, right)
     return coefficients.reshape(-1, *np.shape(values)[1:])
 
 
@@ -57,27 +55,6 @@ def fit(
             f"{len(points):,} points; {cure if fitting >= 0 else ''}give more points"
         )
     return least_squares(basis.table(points), values, weights)
-
-
-def _solve_triangle(
-    triangle: Float[np.ndarray, "terms terms"],
-    right: Float[np.ndarray, "terms outputs"],
-    size: int,
-) -> Float[np.ndarray, "terms outputs"]:
-    """Solve R b = c with columns scaled to unit length; by pivoting if R is nearly singular."""
-    lengths = np.linalg.norm(triangle, axis=0)
-    lengths[lengths == 0.0] = 1.0
-    scaled = np.asfortranarray(triangle / lengths)
-    tolerance = size * np.finfo(float).eps
-    reciprocal_condition, _ = scipy.linalg.lapack.dtrcon(scaled)
-    if reciprocal_condition > tolerance:
-        solution = scipy.linalg.solve_triangular(scaled, right, check_finite=False)
-    else:
-        # R has the column geometry of the whole table, so pivoting it is as good and far cheaper.
-        solution = scipy.linalg.lstsq(
-            scaled, right, cond=tolerance, lapack_driver="gelsy", check_finite=False
-        )[0]
-    return solution / lengths[:, None]
 
 
 def _check(

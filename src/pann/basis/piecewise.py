@@ -1,4 +1,4 @@
-"""Legendre polynomials piece by piece, for functions that jump or kink at known places."""
+"""Legendre polynomials piece by piece, for functions that jump or kink at known points."""
 
 import dataclasses
 import functools
@@ -7,7 +7,15 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Int
 
-from pann.basis.families import Family, Legendre, check_nodes, check_table
+from pann.basis.families import (
+    Coordinates,
+    Family,
+    Legendre,
+    Rule,
+    Table,
+    check_nodes,
+    check_table,
+)
 
 MIN_WIDTH = 1e-9  # of a piece, on the reference interval of length 2
 
@@ -25,7 +33,7 @@ class PiecewiseLegendre(Family):
     breaks: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "breaks", tuple(float(place) for place in self.breaks))
+        object.__setattr__(self, "breaks", tuple(map(float, self.breaks)))
         # NaN fails every comparison, so it is refused, too.
         if not np.all(self._widths >= MIN_WIDTH):
             raise ValueError(
@@ -41,16 +49,16 @@ class PiecewiseLegendre(Family):
         """The number of the piece that each point lies in, from 0."""
         return np.searchsorted(self.breaks, x, side="right")
 
-    def table(
-        self, x: Float[np.ndarray, " points"], num_functions: int, derivative: int = 0
-    ) -> Float[np.ndarray, "points functions"]:
+    def table(self, x: Coordinates, num_functions: int, derivative: int = 0) -> Table:
         check_table(num_functions, derivative)
+        x = np.asarray(x, float)
         num_levels = -(-num_functions // self.num_pieces)
         pieces = self.piece_of(x)
         stretch = 2.0 / self._widths[pieces]
-        local = stretch * (np.asarray(x, float) - self._edges[pieces]) - 1.0
-        polynomials = Legendre().table(local, num_levels, derivative)
-        polynomials *= stretch[:, None] ** derivative
+        local = stretch * (x - self._edges[pieces]) - 1.0
+        polynomials = (
+            Legendre().table(local, num_levels, derivative) * stretch[:, None] ** derivative
+        )
         table = np.zeros((len(x), num_functions))
         for level in range(1, num_levels):
             columns = level * self.num_pieces + pieces
@@ -74,9 +82,7 @@ class PiecewiseLegendre(Family):
         squares[: self.num_pieces] = of_steps[:num_functions]
         return np.sqrt(squares)
 
-    def quadrature(
-        self, num_nodes: int
-    ) -> tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"]]:
+    def quadrature(self, num_nodes: int) -> Rule:
         check_nodes(num_nodes)
         if num_nodes < self.num_pieces:
             # The first functions are constant from the break on that the next step rises at.
@@ -110,7 +116,7 @@ class PiecewiseLegendre(Family):
         steps = np.zeros((self.num_pieces, self.num_pieces))
         steps[:, 0] = 1.0
         for j in range(1, self.num_pieces):
-            share = self._widths[j - 1] / (1.0 - self._edges[j - 1])
-            steps[j - 1, j] = share - 1.0
-            steps[j:, j] = share
+            fraction = self._widths[j - 1] / (1.0 - self._edges[j - 1])
+            steps[j - 1, j] = fraction - 1.0
+            steps[j:, j] = fraction
         return steps

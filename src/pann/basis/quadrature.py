@@ -1,7 +1,6 @@
-"""The diagonal preconditioner K, from the polynomial basis alone."""
+"""Quadrature grids of a basis, the L2 projection onto it, and the Christoffel weights K."""
 
 import dataclasses
-import functools
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -11,8 +10,9 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from pann.basis.basis import Basis
-from pann.basis.families import FAMILIES, Family
+from pann.basis.families import FAMILIES, Rule
 from pann.basis.least_squares import least_squares
+from pann.points import tensor_rule
 from pann.runtime.memory import require_memory
 
 
@@ -44,9 +44,6 @@ def orthonormal_scales(basis: Basis) -> Float[np.ndarray, " terms"]:
     return scales
 
 
-# ---- Quadrature grids of a basis and the L2 projection onto it ----
-
-
 Function: TypeAlias = Callable[..., Shaped[np.ndarray, " points *outputs"]]
 
 
@@ -59,10 +56,8 @@ def quadrature(
     Legendre nodes, or Fourier nodes where the domain is periodic. The last axis runs fastest.
     """
     rules = _rules(basis, nodes_per_axis)
-    grids = np.meshgrid(*(nodes for nodes, _ in rules), indexing="ij")
-    weights = functools.reduce(np.multiply.outer, [weights for _, weights in rules])
-    points = basis.domain.from_reference(np.column_stack([grid.ravel() for grid in grids]))
-    return points, weights.ravel()
+    points, weights = tensor_rule(rules)
+    return basis.domain.from_reference(points), weights
 
 
 def project(
@@ -77,8 +72,10 @@ def project(
     values at the points of `quadrature(basis, nodes_per_axis)`. With `preconditioner` the
     paper's variant: argmin_b sum_i w_i K(x_i)^2 (sum_k b_k phi_k(x_i) - f(x_i))^2.
     """
-    _warn_if_inexact(basis, nodes_per_axis)
-    points, weights = quadrature(basis, nodes_per_axis)
+    rules = _rules(basis, nodes_per_axis)
+    _warn_if_inexact(basis, rules)
+    points, weights = tensor_rule(rules)
+    points = basis.domain.from_reference(points)
     values = np.asarray(function(*points.T) if callable(function) else function, float)
     if values.ndim == 0 or len(values) != len(points):
         raise ValueError(
@@ -88,16 +85,13 @@ def project(
     if preconditioner:
         row_weights = weights * christoffel_weights(basis, points) ** 2
         return least_squares(basis.table(points), values, row_weights)
-    return _contract(basis, values, nodes_per_axis)
+    return _contract(basis, values, rules)
 
 
 def _contract(
-    basis: Basis,
-    values: Float[np.ndarray, " nodes *outputs"],
-    nodes_per_axis: int | Sequence[int],
+    basis: Basis, values: Float[np.ndarray, " points *outputs"], rules: list[Rule]
 ) -> Float[np.ndarray, " terms *outputs"]:
     """Integrate one axis after another, which needs no table of all nodes and terms."""
-    rules = _rules(basis, nodes_per_axis)
     tensor = values.reshape(*(len(nodes) for nodes, _ in rules), -1)
     wanted = []
     for name, (nodes, weights) in zip(basis.domain.names, rules, strict=True):
@@ -114,50 +108,36 @@ def _contract(
     return np.moveaxis(tensor, 0, -1)[tuple(wanted)].reshape(len(basis), *values.shape[1:])
 
 
-def _family_of(basis: Basis, name: str) -> Family:
-    if name in basis.axes:
-        return basis.families[basis.axes.index(name)]
-    return FAMILIES["fourier" if name in basis.domain.periodic else "legendre"]
-
-
-def _counts(basis: Basis, nodes_per_axis: int | Sequence[int]) -> list[int]:
-    dimension = basis.domain.dimension
-    counts = (
-        list(nodes_per_axis)
-        if isinstance(nodes_per_axis, Sequence)
-        else [nodes_per_axis] * dimension
-    )
-    if len(counts) != dimension:
+def _rules(basis: Basis, nodes_per_axis: int | Sequence[int]) -> list[Rule]:
+    """A rule of its family for each axis of the domain, also for those the basis does not see."""
+    names = basis.domain.names
+    if not isinstance(nodes_per_axis, Sequence):
+        nodes_per_axis = [nodes_per_axis] * len(names)
+    counts = list(nodes_per_axis)
+    if len(counts) != len(names):
         raise ValueError(
-            f"{len(counts)} numbers of nodes for {dimension} axes; give one, or one for each of "
-            f"{', '.join(basis.domain.names)}"
+            f"{len(counts)} numbers of nodes for {len(names)} axes; give one, or one for each of "
+            f"{', '.join(names)}"
         )
-    return counts
-
-
-def _rules(
-    basis: Basis, nodes_per_axis: int | Sequence[int]
-) -> list[tuple[Float[np.ndarray, " nodes"], Float[np.ndarray, " nodes"]]]:
-    counts = _counts(basis, nodes_per_axis)
     # The grid in reference and in domain coordinates, and the values on it.
     require_memory(
         8 * math.prod(counts) * (2 * len(counts) + 2),
         f"a grid of {' x '.join(map(str, counts))} nodes",
         "take fewer nodes along each axis, or fit scattered points by least squares",
     )
-    return [
-        _family_of(basis, name).quadrature(count)
-        for name, count in zip(basis.domain.names, counts, strict=True)
-    ]
+    families = {
+        name: FAMILIES["fourier" if name in basis.domain.periodic else "legendre"] for name in names
+    } | dict(zip(basis.axes, basis.families, strict=True))
+    return [families[name].quadrature(count) for name, count in zip(names, counts, strict=True)]
 
 
-def _warn_if_inexact(basis: Basis, nodes_per_axis: int | Sequence[int]) -> None:
-    counts = dict(zip(basis.domain.names, _counts(basis, nodes_per_axis), strict=True))
+def _warn_if_inexact(basis: Basis, rules: list[Rule]) -> None:
+    counts = {name: len(nodes) for name, (nodes, _) in zip(basis.domain.names, rules, strict=True)}
     for axis, family, size in zip(basis.axes, basis.families, basis.num_functions, strict=True):
         needed = family.num_functions(int(family.levels(size)[-1]))
         if counts[axis] < needed:
             warnings.warn(
-                f"{counts[axis]} nodes along '{axis}' cannot tell its {needed} functions apart; "
+                f"{counts[axis]} nodes along '{axis}' cannot resolve its {needed} functions; "
                 f"use at least {needed}",
                 stacklevel=3,
             )

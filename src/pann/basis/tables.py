@@ -1,8 +1,12 @@
-"""Products of one-dimensional factors, each prefix multiplied once.
+"""Products of one-dimensional factors: tabulated, or summed up without a table.
 
 A term such as P2(x) P1(y) P3(z) is its prefix P2(x) P1(y) times one more factor. The prefixes of
 all terms form a tree; for a downward closed index set its nodes are the terms themselves, so a
-table costs one multiplication per entry in any dimension. Factors that are 1 never take part.
+table costs one multiplication per entry in any dimension, with NumPy (`multiply_out`) as inside a
+compiled program (`multiply_traced`). Factors that are 1 never take part.
+
+Where nearly all products of the functions of the axes are terms, a sum over them contracts one axis
+after the other (`evaluate_by_axis`), and there is no table at all.
 """
 
 import dataclasses
@@ -10,8 +14,9 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from pann.basis.families import Family
 from pann.basis.piecewise import PiecewiseLegendre
@@ -97,22 +102,25 @@ def multiply_out(
         np.take(known, term_nodes, axis=1, out=out[start : start + num_rows], mode="clip")
 
 
-# ---- Sums over products of all functions of the axes, one axis after the other, without a t ----
+def multiply_traced(
+    tree: ProductTree, factors: Float[Array, "factors points"], is_zero: Bool[np.ndarray, " terms"]
+) -> Float[Array, "terms points"]:
+    """The same in JAX, with a row instead of a column for each factor and term."""
+    one = jnp.ones_like(factors, shape=(1, factors.shape[1]))
+    known = jnp.concatenate([one, 0 * one])
+    for depth in tree.depths:
+        known = jnp.concatenate([known, known[depth.parents] * factors[depth.factors]])
+    return known[np.where(is_zero, _ZERO, tree.term_nodes)]
 
 
-# Below this size a table is as good; above, at most so many products may be missing.
-MIN_TERMS = 64
-MAX_SIZE_RATIO = 4
-_BLOCK_BYTES_BY_AXIS = 32 * 2**20
+# ---- Sums without a table ----
 
-# The factors of an axis, by its number, at some of the points, differentiated so often.
+
+_SUM_BLOCK_BYTES = 32 * 2**20
+
+# The factors of an axis, by its number, at some of the points, of a derivative.
 Rows = slice | Int[np.ndarray, " rows"]
 Factors = Callable[[int, Rows, int], Float[np.ndarray, "rows functions"]]
-
-
-def is_nearly_full(num_terms: int, num_functions: Sequence[int]) -> bool:
-    """Whether a set of products is large, and not much smaller than all of them."""
-    return num_terms >= MIN_TERMS and math.prod(num_functions) <= MAX_SIZE_RATIO * num_terms
 
 
 def evaluate_by_axis(
@@ -124,7 +132,7 @@ def evaluate_by_axis(
     orders: Sequence[tuple[int, ...]],
     factors: Factors,
 ) -> Float[np.ndarray, "orders points outputs"]:
-    """sum_k b_k prod_i D^order_i phi_{k_i}(x_i); the axis with the most pieces is cut into them."""
+    """sum_k b_k prod_i D^order_i phi_{k_i}(x_i), for points of one piece of an axis at a time."""
     tensor = np.zeros((*num_functions, coefficients.shape[1]))
     tensor[tuple(indices.T)] = coefficients
     counts = [
@@ -136,7 +144,7 @@ def evaluate_by_axis(
     tensor = np.transpose(tensor, (cut, *others, len(families)))
     out = np.empty((len(orders), len(reference), coefficients.shape[1]))
     family = families[cut]
-    for rows, own in _parts(family, reference[:, cut], tensor.shape):
+    for rows, own in _rows_by_piece(family, reference[:, cut], tensor.shape):
         for number, order in enumerate(orders):
             along, local = factors(cut, rows, order[cut]), tensor
             if isinstance(family, PiecewiseLegendre):
@@ -149,7 +157,7 @@ def evaluate_by_axis(
     return out
 
 
-def _parts(
+def _rows_by_piece(
     family: Family, x: Float[np.ndarray, " points"], shape: tuple[int, ...]
 ) -> Iterator[tuple[Rows, Int[np.ndarray, " functions"]]]:
     """Points of one piece each, few at a time, and the functions that vary on it."""
@@ -170,7 +178,7 @@ def _parts(
 
 def _block_rows(num_own: int, shape: tuple[int, ...]) -> int:
     """How many points to take at a time, each with its own functions of the cut axis."""
-    return max(1, _BLOCK_BYTES_BY_AXIS // (8 * max(num_own * math.prod(shape[2:]), shape[0])))
+    return max(1, _SUM_BLOCK_BYTES // (8 * max(num_own * math.prod(shape[2:]), shape[0])))
 
 
 def _contracted(

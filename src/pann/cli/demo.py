@@ -1,9 +1,8 @@
-"""The demonstration behind `make demo`: the paper's non-smooth function, five ways; Poisson."""
+"""The demonstration of `pann demo`: the paper's non-smooth function five ways, and Poisson."""
 
 import dataclasses
 import pathlib
 import time
-from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
@@ -12,26 +11,26 @@ from rich.table import Table
 from pann import baselines, problems
 from pann.basis import make_basis
 from pann.domain import Box
+from pann.methods import MLP, FitMethod, Hybrid, Polynomial, Training
 from pann.network import AxisUnits
 from pann.plot import model
 from pann.points import poisson_disk, uniform
 from pann.problems import functions
 from pann.regression.fit import fit, relative_l2
-from pann.runtime.limits import Report
 from pann.runtime.progress import progress_bar
 from pann.solvers.solve import solve
 from pann.training import LBFGS, Adam, Cosine, Prune
 
 NUM_POINTS = 4096
 DEGREE = EQUATION_DEGREE = 21
-NETWORK: dict[str, Any] = {"embedding": AxisUnits(64), "width": (8, 8)}
+BOTH: Hybrid | Training = Hybrid(degree=DEGREE, network=MLP(embedding=AxisUnits(64), width=(8, 8)))
 # The paper's recipe, with a fifth of its steps.
 GRADIENT = (Adam(4_000, Cosine(1e-2)), Prune(1e-4), LBFGS(200), Prune(1e-4))
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """One line of the table."""
+    """One row of the table."""
 
     method: str
     error: float
@@ -50,27 +49,23 @@ def run(out: pathlib.Path, console: Console) -> list[Result]:
         "Fitting x1² x2² sin(1/x1) sin(1/x2) on [-1, 1]² from "
         f"{NUM_POINTS:,} Poisson-disk points; errors on {len(test):,} random points."
     )
-    shared: dict[str, Any] = {"domain": domain, "degree": DEGREE}
-    methods: dict[str, Callable[[Report], Any]] = {
-        "PL: polynomial by gradient descent": lambda report: baselines.polynomial_by_gradient(
-            points, values, recipe=GRADIENT, preconditioner=True, report=report, **shared
-        ),
-        "L2 projection (own sample points)": lambda report: baselines.l2_projection(
-            make_basis(domain, DEGREE), target, NUM_POINTS
-        ),
-        "polynomial by least squares": lambda report: baselines.least_squares(
-            points, values, report=report, **shared
-        ),
-        "DNN: network alone": lambda report: baselines.dnn(
-            points, values, report=report, **shared, **NETWORK
-        ),
-        "PANN: both": lambda report: fit(points, values, report=report, **shared, **NETWORK),
+    by_gradient = Training(stages=GRADIENT, degree=DEGREE, network=None, preconditioner=True)
+    methods: dict[str, FitMethod | None] = {
+        "PL: polynomial by gradient descent": by_gradient,
+        "L2 projection (own sample points)": None,
+        "polynomial by least squares": Polynomial(degree=DEGREE),
+        "DNN: network alone": baselines.network_alone(BOTH),
+        "PANN: both": BOTH,
     }
     results = []
     for name, method in methods.items():
         with progress_bar(name, console) as report:
             start = time.perf_counter()
-            fitted = method(report)
+            fitted: Any = (
+                baselines.l2_projection(make_basis(domain, DEGREE), target, NUM_POINTS)
+                if method is None
+                else fit(points, values, method, domain=domain, progress=report)
+            )
             seconds = time.perf_counter() - start
         results.append(Result(name, relative_l2(fitted(test), truth), seconds))
     console.print(_table(results))
@@ -79,7 +74,7 @@ def run(out: pathlib.Path, console: Console) -> list[Result]:
         fitted.model, target, out / "demo.png", title="PANN on the paper's non-smooth function"
     )
     console.print(f"figure: {path}", highlight=False, soft_wrap=True)
-    solution = solve(problems.poisson(), degree=EQUATION_DEGREE)
+    solution = solve(problems.poisson(), Hybrid(degree=EQUATION_DEGREE))
     console.print(
         f"Poisson's equation, degree {EQUATION_DEGREE}: relative l2 error {solution.rel_l2:.1e} "
         f"in {solution.report.seconds:.1f} s (pann solve poisson)",

@@ -3,12 +3,12 @@
 import json
 import pathlib
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from pann.cli import options, solve, sweeps, table_reports
+from pann.cli import options, solve, sweeps
 from pann.cli.terminal import Json, plainly, show_report
 
 app = typer.Typer(
@@ -41,7 +41,7 @@ def main(
 # ---- Equations ----
 
 app.command("list")(solve.list_problems)
-app.command()(solve.solve)
+app.command()(options.with_parameters(options.solve_parameters)(solve.solve))
 app.command()(sweeps.sweep)
 
 
@@ -49,6 +49,7 @@ app.command()(sweeps.sweep)
 
 
 @app.command()
+@options.with_parameters(options.table_parameters)
 def fit(
     data: Annotated[pathlib.Path, typer.Argument(help="A .csv, .csv.gz, .tsv or .parquet file.")],
     target: Annotated[
@@ -62,43 +63,30 @@ def fit(
         pathlib.Path | None,
         typer.Option("--out", "-o", help="Model file (default: the table's name, with .pann)."),
     ] = None,
-    degree: Annotated[str, typer.Option(help="Polynomial: number, auto or none.")] = "auto",
-    width: Annotated[
-        str, typer.Option(help="Units of a hidden layer: a number (0: no network), auto, or 64,32.")
-    ] = "auto",
-    depth: Annotated[int, typer.Option(min=1, help="Hidden layers, if width is a number.")] = 3,
-    activation: Annotated[str, typer.Option(help="auto, tanh, relu, repu or sin.")] = "auto",
-    constraint: Annotated[
-        str, typer.Option(help="Between the halves: auto, none, A to H, l1 or exact.")
-    ] = "auto",
-    recipe: Annotated[
-        str, typer.Option(help="Training: auto, default, paper or products.")
-    ] = "auto",
-    trials: Annotated[int, typer.Option(min=1, help="Networks whose mean predicts.")] = 1,
-    precision: Annotated[str, typer.Option(help="auto, float64 or float32.")] = "auto",
-    memory: Annotated[str, typer.Option(help="For the table of the polynomial.")] = "2GB",
     test_fraction: Annotated[
         float, typer.Option(help="Share of the rows kept from the fit to test it; 0 for none.")
     ] = 0.1,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="For all random choices.")] = 0,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell sizes, memory and rough time.")
+        bool, typer.Option("--dry-run", help="Only print sizes, memory and rough time.")
     ] = False,
     as_json: Json = False,
+    **typed: Any,
 ) -> None:
     """Fit a model to a table, test it on rows kept aside, and write it to a .pann file."""
     with plainly():
-        options = options.table_options(degree, width, activation, constraint, recipe, precision)
-        options |= {"depth": depth, "trials": trials, "memory": memory, "random_state": seed}
         from pann.cli import tables
+
+        given = options.typed_values(typed, options.table_options())
+        seed = given.pop("seed", 0)
+        given["random_state"] = seed
 
         source = tables.Source(data, target, drop or [], test_fraction, seed)
         if dry_run:
-            report = tables.plan_fit(source, options)
-            show_report(report, table_reports.plan_lines(report), as_json=as_json)
+            report = tables.plan_fit(source, given)
+            show_report(report, tables.plan_lines(report), as_json=as_json)
         else:
-            report = tables.fit_file(source, options | {"verbose": True}, out)
-            show_report(report, table_reports.fit_lines(report), as_json=as_json)
+            report = tables.fit_file(source, given | {"verbose": True}, out)
+            show_report(report, tables.fit_lines(report), as_json=as_json)
 
 
 @app.command()
@@ -136,7 +124,7 @@ def predict(
                 print(json.dumps(row, allow_nan=False))
         else:
             frame.to_csv(sys.stdout, index=False, lineterminator="\n")
-            # Here, so that a closed pipe is noticed while it can be told.
+            # Here, so that a closed pipe is noticed while it can be reported.
             sys.stdout.flush()
 
 
@@ -149,12 +137,10 @@ def info(
     with plainly():
         from pann.cli import solve_commands, tables
 
-        solution = solve_commands.describe_file(model)
-        if solution is not None:
-            show_report(solution, solution["text"].splitlines(), as_json=as_json)
-            return
-        report = tables.describe_file(model)
-        show_report(report, table_reports.info_lines(report), as_json=as_json)
+        report = solve_commands.describe_file(model)
+        is_solution = report["kind"] == "solution"
+        lines = report["text"].splitlines() if is_solution else tables.info_lines(report)
+        show_report(report, lines, as_json=as_json)
 
 
 # ---- The rest ----
@@ -178,8 +164,8 @@ def report(
 
         check_page(out)
         size = write_page(own_page(place), out)
-        told = {"command": "report", "page": str(out), "bytes": size}
-        show_report(told, [f"wrote {out} ({size / 1e6:.1f} MB)"], as_json=as_json)
+        written = {"command": "report", "page": str(out), "bytes": size}
+        show_report(written, [f"wrote {out} ({size / 1e6:.1f} MB)"], as_json=as_json)
 
 
 @app.command()

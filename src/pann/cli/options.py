@@ -1,84 +1,158 @@
-"""Options that are typed as words: what they mean, or a sentence on what they may be."""
+"""Options of methods and runs as they are typed: flags of the command line and values of files.
 
-import difflib
-from collections.abc import Sequence
-from typing import Any
+Everything is read from the fields of `pann.methods`: names, help, what values they take.
+"""
 
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any
 
-def table_options(
-    degree: str, width: str, activation: str, constraint: str, recipe: str, precision: str
-) -> dict[str, Any]:
-    """The parameters of `PANNRegressor` that are typed as words."""
-    from pann.model.architecture import PRECISIONS
-    from pann.network.activations import ACTIVATIONS
-    from pann.training.loss import CONSTRAINT_NAMES
-    from pann.training.recipes import NAMES
+import typer
 
-    if degree == "none" and width == "0":
-        raise ValueError("--degree none and --width 0 leave nothing to fit; give one of them")
-    return {
-        "degree": None if degree == "none" else number("degree", degree, "auto or none"),
-        "width": widths(width),
-        "activation": choice("activation", activation, ("auto", *ACTIVATIONS)),
-        "constraint": choice("constraint", constraint, ("auto", *CONSTRAINT_NAMES)),
-        "recipe": choice("recipe", recipe, ("auto", *NAMES)),
-        "precision": choice("precision", precision, ("auto", *PRECISIONS)),
-    }
+from pann.methods import METHODS, MLP, OF_VERB, Option, RunOptions, flat_options, method_named
+from pann.methods.options import Choice, Flag, Real, Whole
+from pann.regression.options import Options
+
+# The method that is meant where options are given without its name, if it has all of them.
+PREFERRED = ("hybrid", "polynomial")
+AUTO = "auto"
 
 
-def solve_options(
-    degree: str,
-    width: str,
-    activation: str | None,
-    points: int | None,
-    sampling: str | None,
-    precision: str | None,
-    recipe: str,
-    constraint: str | None,
-) -> dict[str, Any]:
-    """The arguments of `solve` that were given."""
-    from pann.model.architecture import PRECISIONS
-    from pann.network.activations import ACTIVATIONS
-    from pann.points import SAMPLERS
-    from pann.training.loss import CONSTRAINT_NAMES
-    from pann.training.recipes import NAMES
-
-    if sampling is not None and points is None:
-        raise ValueError("--sampling needs --points, the number of points to sample")
-    given: dict[str, Any] = {
-        "degree": number("degree", degree, "or auto"),
-        "width": widths(width),
-        "activation": activation and choice("activation", activation, tuple(ACTIVATIONS)),
-        "points": points,
-        "sampling": sampling and choice("sampling", sampling, tuple(SAMPLERS)),
-        "precision": precision and choice("precision", precision, PRECISIONS),
-        "recipe": choice("recipe", recipe, NAMES),
-        "constraint": constraint and choice("constraint", constraint, CONSTRAINT_NAMES),
-    }
-    return {name: value for name, value in given.items() if value not in (None, "auto")}
+def method_options(verb: str) -> dict[str, Option]:
+    """All options of the methods of a verb, by name."""
+    found: dict[str, Option] = {}
+    for name in OF_VERB[verb]:
+        found = flat_options(METHODS[name], verb) | found
+    return {name: each for name, each in found.items() if each.typed}
 
 
-def number(option: str, text: str, words: str) -> int | str:
-    if text == "auto":
-        return text
-    if not text.isdecimal():
-        raise ValueError(f"--{option} is a number of at least 0, {words}, got '{text}'")
-    return int(text)
+def methods_with(option: str, verb: str) -> list[str]:
+    return [name for name in OF_VERB[verb] if option in flat_options(METHODS[name], verb)]
 
 
-def widths(text: str) -> int | tuple[int, ...] | str:
-    if "," not in text:
-        return number("width", text, "auto or one a layer such as 64,32")
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise ValueError(f"--width has one number of at least 1 a layer, as in 64,32, got '{text}'")
-    return tuple(int(part) for part in parts)
+def table_options() -> dict[str, Option]:
+    """Options of a fit to a table that can be typed, by name."""
+    names = flat_options(Options)
+    return {name: each for name, each in names.items() if each.typed and name != "held_out"}
 
 
-def choice(option: str, given: str, choices: Sequence[str]) -> str:
-    if given not in choices:
-        lower = {choice.lower(): choice for choice in choices}
-        close = difflib.get_close_matches(given.lower(), lower, 1)
-        meant = f" (did you mean {lower[close[0]]}?)" if close else ""
-        raise ValueError(f"there is no {option} '{given}'{meant}; choose from {', '.join(choices)}")
-    return given
+def run_options(verb: str) -> dict[str, Option]:
+    return flat_options(RunOptions, verb)
+
+
+def choose_method(name: str | None, given: Mapping[str, Any], verb: str) -> Any:
+    """The method with these options; where it is not named, one that has all of them.
+
+    A width of 0 is no network, so that a sweep may cross it with others.
+    """
+    if given.get("width") == 0:
+        return _without_network(name, {k: v for k, v in given.items() if k != "width"}, verb)
+    if name is not None:
+        return method_named(name, given, verb)
+    if not given:
+        return None
+    for each in dict.fromkeys((*PREFERRED, *OF_VERB[verb])):
+        if set(given) <= set(flat_options(METHODS[each], verb)):
+            return method_named(each, given, verb)
+    owners = "; ".join(f"{key} of {', '.join(methods_with(key, verb))}" for key in given)
+    raise ValueError(f"no method has all of these options: {owners}; name one as method")
+
+
+def _without_network(name: str | None, given: Mapping[str, Any], verb: str) -> Any:
+    if unused := [key for key in given if key in flat_options(MLP)]:
+        raise ValueError(f"width 0 is no network; leave out {', '.join(unused)}")
+    if name == "paper":
+        return dataclasses.replace(method_named(name, given, verb), network=None)
+    return method_named("polynomial" if name in (None, "hybrid") else name, given, verb)
+
+
+def checked_value(option: Option, value: Any) -> Any:
+    """A value from a file; "auto" is what the option does when it is left out."""
+    return option.default if value == AUTO else option.check(value)
+
+
+# ---- The command line ----
+
+
+def typed_parameters(
+    options: Mapping[str, Option], panel: str, verb: str
+) -> Iterator[inspect.Parameter]:
+    """A parameter of a Typer command for each option."""
+    for name, option in options.items():
+        owners = methods_with(name, verb) if panel == METHOD_PANEL else ()
+        of = f" \\[{', '.join(owners)}]" if owners else ""
+        names = option.kind.names if isinstance(option.kind, Choice) else ()
+        of = (f" One of {', '.join(names)}." if names else "") + of
+        flag = f"--{name.replace('_', '-')}"
+        is_flag = isinstance(option.kind, Flag)
+        yield inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                bool | None if is_flag else str | None,
+                typer.Option(
+                    f"{flag}/--no-{flag[2:]}" if is_flag else flag,
+                    help=f"{option.help[0].upper()}{option.help[1:]}.{of}",
+                    metavar=None if is_flag else _metavar(option),
+                    rich_help_panel=panel,
+                    show_default=False,
+                ),
+            ],
+        )
+
+
+METHOD_PANEL, RUN_PANEL = "Options of methods", "Options of the run"
+
+
+def solve_parameters() -> Iterator[inspect.Parameter]:
+    """Parameters of `pann solve`: options of the run and of the methods."""
+    yield from typed_parameters(run_options("solve"), RUN_PANEL, "solve")
+    yield from typed_parameters(method_options("solve"), METHOD_PANEL, "solve")
+
+
+def table_parameters() -> Iterator[inspect.Parameter]:
+    """Parameters of `pann fit`: options of a fit to a table."""
+    yield from typed_parameters(table_options(), RUN_PANEL, "fit")
+
+
+def with_parameters(make: Callable[[], Iterator[inspect.Parameter]]) -> Any:
+    """Decorate a command that takes `**typed`: its signature gets these parameters."""
+
+    def decorate(command: Any) -> Any:
+        own = inspect.signature(command)
+        plain = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        parameters = [p.replace(kind=p.KEYWORD_ONLY) for p in plain] + list(make())
+        command.__signature__ = own.replace(parameters=parameters)
+        command.__annotations__ = {p.name: p.annotation for p in parameters}
+        return command
+
+    return decorate
+
+
+def typed_values(typed: Mapping[str, Any], options: Mapping[str, Option]) -> dict[str, Any]:
+    """The values that were typed, by name; errors name the flag."""
+    values = {}
+    for name, text in typed.items():
+        if text is None or name not in options or text == AUTO:
+            continue
+        try:
+            option = options[name]
+            values[name] = option.check(text) if isinstance(text, bool) else option.parse(text)
+        except ValueError as error:
+            flag = f"--{name.replace('_', '-')}"
+            text = str(error)
+            raise ValueError(flag + text[len(name) :] if text.startswith(name) else text) from None
+    return values
+
+
+def _metavar(option: Option) -> str:
+    match option.kind:
+        case Whole():
+            return "INTEGER"
+        case Real():
+            return "FLOAT"
+        case Choice():
+            return "NAME"
+    return "TEXT"

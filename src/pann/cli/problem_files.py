@@ -1,8 +1,9 @@
-"""A problem by its name, or from a Python file of the user's, whose errors are told by line."""
+"""A problem by its name, or from a Python file of the user, whose errors name its line."""
 
 import contextlib
 import pathlib
 import sys
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,10 +16,10 @@ NAME = "problem"
 
 @contextlib.contextmanager
 def opened(given: str, *, faithful: bool = False) -> Iterator[Problem]:
-    """The problem that is meant by a name, `faithful` or not, or a path. A file is executed.
+    """The problem of a name, `faithful` to the paper or not, or of a path. A file is executed.
 
-    Inside the block, too, an error that comes from the file is a ValueError that names its line:
-    residuals and values are called only when the problem is solved.
+    An error from the file is a ValueError that names its line, also inside the block: residuals
+    and values are called only when the problem is solved.
     """
     path = pathlib.Path(given)
     if path.suffix != SUFFIX:
@@ -47,7 +48,7 @@ def _executed(path: pathlib.Path, given: str) -> Problem:
 
 @contextlib.contextmanager
 def _importing_from(folder: pathlib.Path) -> Iterator[None]:
-    """As when Python runs a file, those beside it can be imported."""
+    """Files in the same folder can be imported, as when Python runs a file."""
     sys.path.insert(0, str(folder.resolve()))
     try:
         yield
@@ -77,9 +78,6 @@ def _line(error: BaseException, given: str) -> int | None:
     """The last line of the file that the error went through, if any."""
     if isinstance(error, SyntaxError) and error.filename == given:
         return error.lineno
-    line, trace = None, error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == given:
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return line
+    frames = traceback.walk_tb(error.__traceback__)
+    lines = [line for frame, line in frames if frame.f_code.co_filename == given]
+    return lines[-1] if lines else None

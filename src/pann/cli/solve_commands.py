@@ -12,47 +12,29 @@ from collections.abc import Callable
 from typing import Any
 
 from pann.domain import Box
+from pann.io import read
+from pann.methods import RunOptions, SolveMethod, Training, Windows
 from pann.pde import Problem
 from pann.problems import PROBLEMS, equation_of
-from pann.reader import load
 from pann.runtime.limits import Progress
-from pann.solvers.folder import FILE_NAME_FOLDER as SOLUTION
-from pann.solvers.folder import prepared_folder
-from pann.solvers.plan import make_plan
-from pann.solvers.solution import Solution
-from pann.solvers.solve import solve
-from pann.solvers.tolerance import check_tolerance
-from pann.solvers.windows.method import suits_windows
+from pann.solvers.folder import SOLUTION, Folder, prepared_folder
+from pann.solvers.solution import KIND, Solution, load
+from pann.solvers.solve import has_width, prepare, solve_run
 
 Report = dict[str, Any]
 
 PICTURE = "solution.png"
 # The Jacobian, its scaled copy, Q and what LAPACK needs besides.
 COPIES_OF_JACOBIAN = 4
-# The options of `solve` that decide the sizes.
-PLANNED = (
-    "degree",
-    "c",
-    "points",
-    "sampling",
-    "condition_points",
-    "width",
-    "depth",
-    "activation",
-    "network",
-    "embedding",
-    "axes",
-    "precision",
-    "seed",
-)
 
 
 @dataclasses.dataclass(frozen=True)
 class Files:
     """Where to write: a folder for everything, where `solve` writes too, and a picture alone."""
 
-    folder: pathlib.Path | None = None
+    folder: Folder | None = None
     picture: pathlib.Path | None = None
+    resume: bool = False
 
     def prepare(self) -> None:
         """Find out before the work whether all can be written; make the folder."""
@@ -66,8 +48,9 @@ class Files:
         pictures = [] if self.picture is None else [self.picture]
         written = []
         if self.folder is not None:
-            written.append(str(self.folder / SOLUTION))
-            pictures.insert(0, self.folder / PICTURE)
+            path = pathlib.Path(self.folder.path)
+            written.append(str(path / SOLUTION))
+            pictures.insert(0, path / PICTURE)
         for picture in pictures:
             solution.plot(picture)
             written.append(str(picture))
@@ -98,19 +81,28 @@ def _check_picture(picture: pathlib.Path) -> None:
 
 def solve_problem(
     problem: Problem,
-    options: dict[str, Any],
+    method: SolveMethod | None,
+    run: RunOptions,
     files: Files,
     progress: Callable[[Progress], None],
 ) -> tuple[Solution, list[Report]]:
-    """Solve, write what was asked for, and tell of each trial how good it is."""
+    """Solve, write what was asked for, and report on each trial how good it is."""
     files.prepare()
-    solution = solve(problem, report=progress, out=files.folder, **options)
+    solution = solve_run(
+        problem,
+        method,
+        run,
+        out=files.folder,
+        resume=files.resume,
+        progress=progress,
+        ctrl_c=False,
+    )
     written = files.write(solution)
     common = dict(
         event="result",
         command="solve",
         problem=problem.name,
-        recipe=options.get("recipe", "default"),
+        method=repr(solution.method),
         degree=solution.report.degree,
         points=solution.report.num_points,
         precision=solution.model.precision,
@@ -153,24 +145,19 @@ def trial_lines(reports: list[Report]) -> list[str]:
     return lines
 
 
-def plan_solve(problem: Problem, options: dict[str, Any]) -> Report:
+def plan_solve(problem: Problem, method: SolveMethod | None, run: RunOptions) -> Report:
     """Sizes and memory of the largest system that `solve` would make; nothing is solved."""
-    by_gradient = options.get("recipe", "default") != "default"
-    sizes = {key: value for key, value in options.items() if key in PLANNED and key != "seed"}
-    if "tolerance" in options:
-        check_tolerance(options["tolerance"], {"windows": options.get("windows"), **sizes})
-    if options.get("windows") or (
-        not sizes and not by_gradient and options.get("windows") is None and suits_windows(problem)
-    ):
+    prepared = prepare(problem, method, run, None)
+    if isinstance(prepared.method, Windows) or prepared.in_windows:
+        number = prepared.method.windows if isinstance(prepared.method, Windows) else "auto"
         return dict(
             command="solve",
             dry_run=True,
             problem=problem.name,
-            windows=options.get("windows"),
+            windows=None if number == "auto" else number,
             fields=list(problem.fields),
         )
-    told = {key: value for key, value in options.items() if key in PLANNED}
-    plan = make_plan(problem, by_gradient=by_gradient, **told)
+    plan, by_gradient = prepared, isinstance(prepared.method, Training)
     basis = plan.ladder[-1]
     placed = plan.setup.placed(basis)
     rows = sum(block.target.size for block in placed)
@@ -192,7 +179,7 @@ def plan_solve(problem: Problem, options: dict[str, Any]) -> Report:
         points=sum(len(block.points) for block in placed),
         rows=rows,
         widths=list(plan.architectures[0].widths),
-        network_if_needed="width" not in options and not by_gradient,
+        network_if_needed=not has_width(plan.method),
         bytes=size * (tables + jacobians),
     )
 
@@ -240,7 +227,7 @@ def list_problems() -> list[Report]:
 
 
 def shown_domain(domain: Box) -> str:
-    """x in [0, 1], t in [0, 2]; equal intervals are told once."""
+    """x in [0, 1], t in [0, 2]; equal intervals are named once."""
     intervals: dict[str, list[str]] = {}
     for name, low, high in zip(domain.names, domain.lower, domain.upper, strict=True):
         periodic = " periodic" if name in domain.periodic else ""
@@ -252,11 +239,14 @@ def _finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else value
 
 
-def describe_file(path: pathlib.Path) -> Report | None:
-    """What a file with a solution says of itself; None for files that hold something else."""
-    loaded = load(path)
-    if not isinstance(loaded, Solution):
-        return None
+def describe_file(path: pathlib.Path) -> Report:
+    """What a file with a solution or a fitted table says about itself."""
+    contents = read(path)
+    if contents.kind != KIND:
+        from pann.regression.description import describe_contents
+
+        return describe_contents(contents, path)
+    loaded = load(contents)
     domain = loaded.model.domain
     return {
         "command": "info",

@@ -1,4 +1,4 @@
-"""What is seen of a sweep: a line for each event, a bar on a terminal, a table at the end."""
+"""The output of a sweep: a line for each event, a bar on a terminal, a table at the end."""
 
 import contextlib
 import datetime
@@ -16,15 +16,15 @@ Report = Callable[[Event], None]
 
 @contextlib.contextmanager
 def sweep_bar(
-    title: str, num_rows: int, told: Report, console: Console | None = None
+    title: str, num_rows: int, show: Report, console: Console | None = None
 ) -> Iterator[Report]:
-    """Yield a `report` that tells, and draws how many rows are done and at work, and the time left.
+    """Yield a `report` that shows an event, and draws the numbers of rows and the time left.
 
-    It draws nothing where the console is not a terminal.
+    On a console that is not a terminal it draws no bar.
     """
     console = console or Console(stderr=True)
     if not console.is_terminal:
-        yield told
+        yield show
         return
     columns = (
         TextColumn("{task.description}"),
@@ -32,23 +32,23 @@ def sweep_bar(
         TextColumn("{task.completed:,}/{task.total:,}"),
         TextColumn("{task.fields[state]}"),
     )
-    at_work: set[str] = set()
+    running: set[str] = set()
     ended, num_failed, start = 0, 0, time.perf_counter()
     with Progress(*columns, console=console, transient=True) as bars:
         bar = bars.add_task(title, total=num_rows, state="")
 
         def report(event: Event) -> None:
             nonlocal ended, num_failed
-            told(event)
+            show(event)
             identity = event.row.identity
             if event.kind == "begun":
-                at_work.add(identity)
+                running.add(identity)
             else:
-                ended += identity in at_work
-                at_work.discard(identity)
+                ended += identity in running
+                running.discard(identity)
                 num_failed += event.kind == "failed"
                 bars.advance(bar)
-            state = [f"{len(at_work)} at work"]
+            state = [f"{len(running)} at work"]
             state += [f"{num_failed} failed"] if num_failed else []
             if ended:
                 left = num_rows - bars.tasks[0].completed
@@ -60,7 +60,7 @@ def sweep_bar(
 
 
 def event_report(event: Event) -> dict[str, Any]:
-    """The object that `--json` prints of an event."""
+    """The object that `--json` prints for an event."""
     return {
         "event": event.kind,
         "experiment": event.row.experiment,

@@ -1,4 +1,4 @@
-"""The command for grids of one's own: `pann sweep`."""
+"""`pann sweep`: every combination of some options of `pann solve` or `pann fit`."""
 
 import pathlib
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,19 +9,14 @@ from pann.cli.terminal import STOPPED_SWEEP, Json, plainly, show_report, tell
 
 if TYPE_CHECKING:
     from pann.cli.grid import Grid
-    from pann.runs import Row, Store
+    from pann.runs import Row
 
 DEFAULT_STORE = pathlib.Path("sweep-runs")
 # What the table shows of a record's figures, by the kind of work.
+COMMON = {"degree": "degree", "terms": "terms", "units": "units"}
 SHOWN = {
-    "solve": {
-        "error": "rel_l2",
-        "residual": "residual",
-        "degree": "degree",
-        "terms": "terms",
-        "units": "units",
-    },
-    "fit": {"rmse": "rmse", "r2": "r2", "degree": "degree", "terms": "terms", "units": "units"},
+    "solve": {"error": "rel_l2", "residual": "residual", **COMMON},
+    "fit": {"rmse": "rmse", "r2": "r2", **COMMON},
 }
 
 
@@ -36,7 +31,7 @@ def sweep(
     workers: Annotated[int, typer.Option(min=1, help="Processes on this machine.")] = 1,
     cluster: Annotated[
         str | None,
-        typer.Option(help="A Dask scheduler's address, or its file .json: its workers do it."),
+        typer.Option(help="Address of a Dask scheduler, or its file .json."),
     ] = None,
     shard: Annotated[str, typer.Option(help="3/16: the third of 16 equal parts.")] = "1/1",
     retry: Annotated[bool, typer.Option("--retry", help="Try again what failed.")] = False,
@@ -69,6 +64,7 @@ def sweep(
             settings_text,
             summary_line,
             sweep_bar,
+            table_lines,
         )
         from pann.runtime import compile
 
@@ -82,11 +78,11 @@ def sweep(
             return
         compile.use_compilation_cache()
 
-        def told(event: runs.Event) -> None:
+        def show(event: runs.Event) -> None:
             line = event_line(event, settings_text(settings(event.row)))
             show_report(event_report(event), [line], as_json=as_json)
 
-        with sweep_bar(made.name, len(made.rows[part[0] - 1 :: part[1]]), told) as report:
+        with sweep_bar(made.name, len(made.rows[part[0] - 1 :: part[1]]), show) as report:
             summary = runs.sweep(
                 made.rows,
                 made.work,
@@ -97,23 +93,16 @@ def sweep(
                 retry=retry,
                 report=report,
             )
-        _show_table(made, kept, as_json=as_json)
+        # One line for each run of the grid that has a record, in the grid's order.
+        records = [(row, record) for row in made.rows if (record := kept.record(row)) is not None]
+        lines = [_line(made, row, record) for row, record in records]
+        if as_json:
+            for line in lines:
+                show_report({"event": "result", **line}, [], as_json=True)
+        elif lines:
+            cells = [list(line.values()) for line in lines]
+            show_report({}, ["", *table_lines(list(lines[0]), cells)], as_json=False)
         tell(f"{made.name}: {summary_line(summary)}; the runs are in {store}")
-
-
-def _show_table(grid: "Grid", store: "Store", *, as_json: bool) -> None:
-    """A line for each run of the grid that has a record, in the grid's order."""
-    from pann.cli.sweep_screen import table_lines
-
-    found = [(row, record) for row in grid.rows if (record := store.record(row)) is not None]
-    lines = [_line(grid, row, record) for row, record in found]
-    if as_json:
-        for line in lines:
-            show_report({"event": "result", **line}, [], as_json=True)
-    elif lines:
-        heading = list(lines[0])
-        cells = [list(line.values()) for line in lines]
-        show_report({}, ["", *table_lines(heading, cells)], as_json=False)
 
 
 def _line(grid: "Grid", row: "Row", record: dict[str, Any]) -> dict[str, Any]:

@@ -1,15 +1,12 @@
-"""The work behind `pann fit`, `predict` and `info`: each gives back a report, and prints nothing.
+"""The work behind `pann fit` and `pann predict`, and the lines that they and `pann info` print.
 
-A report is the object that `--json` prints.
+The work gives back a report, the object that `--json` prints; `..._lines` turn one into text.
 """
 
 import dataclasses
-import itertools
-import json
 import math
 import pathlib
 import time
-import zipfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,24 +14,22 @@ import numpy as np
 from jaxtyping import Float
 
 from pann.cli import csv
-from pann.io import FileError
-from pann.model.architecture import check_widths
-from pann.model.pann import Term
-from pann.reader import load
 from pann.regression import candidates
 from pann.regression.candidates import SECOND_ORDER_OPERATIONS
-from pann.regression.degree import BYTES_AN_ENTRY
+from pann.regression.degree import BYTES_PER_ENTRY
+from pann.regression.description import (
+    leading_terms,
+    load_regressor,
+    target_names,
+    what_was_fitted,
+)
 from pann.regression.estimator import PANNRegressor
-from pann.regression.scaling import scale_targets
-from pann.solvers.solution import Solution
-from pann.training import Sizes, default_recipe
+from pann.training import Adam, default_recipe
 
 Report = dict[str, Any]
 
 SUFFIX = ".pann"
-NUM_LEADING_TERMS = 10
 FEWEST_ROWS = 2
-ROUND_OFF = 1e-12
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,12 +52,15 @@ class Split:
     held_out: np.ndarray
 
     @property
-    def inputs(self) -> list[str]:
-        return list(self.features.columns)
-
-    @property
-    def outputs(self) -> list[str]:
-        return list(self.targets.columns)
+    def sizes(self) -> Report:
+        """What every report of a fit begins with."""
+        return dict(
+            rows=len(self.held_out),
+            rows_fitted=int(np.sum(~self.held_out)),
+            rows_held_out=int(np.sum(self.held_out)),
+            features=list(self.features.columns),
+            targets=list(self.targets.columns),
+        )
 
     def values(self, rows: np.ndarray) -> np.ndarray:
         """The targets, as a vector where there is one."""
@@ -71,10 +69,10 @@ class Split:
 
 
 def read_split(source: Source) -> Split:
-    """Read the table, tell features from targets, and choose the rows for the test."""
+    """Read the table, separate features and targets, and choose the rows for the test."""
     if not 0 <= source.test_fraction < 1:
         raise ValueError(
-            f"the test fraction is a share in [0, 1), got {source.test_fraction}; 0 tests nothing"
+            f"the test fraction is in [0, 1), got {source.test_fraction}; 0 tests nothing"
         )
     table = csv.read_table(source.path)
     outputs = csv.split_names(source.targets, table)
@@ -87,8 +85,7 @@ def read_split(source: Source) -> Split:
             f"no column of '{source.path}' is left as {what}; its columns are "
             f"{', '.join(table.columns)}"
         )
-    leave_out = "leave it out with --drop {column}"
-    features = csv.numbers(table, inputs, cure=leave_out)
+    features = csv.numbers(table, inputs, cure="leave it out with --drop {column}")
     targets = csv.numbers(table, outputs, cure="choose another target")
     return Split(features, targets, _held_out(len(features), source))
 
@@ -122,31 +119,26 @@ def fit_file(source: Source, options: dict[str, Any], out: pathlib.Path | None) 
     regressor = PANNRegressor(**options)
     rows = ~split.held_out
     regressor.fit(split.features[rows], split.values(rows))
-    regressor.target_names_ = split.outputs
-    test = split.held_out if split.held_out.any() else rows
+    regressor.target_names_ = list(split.targets.columns)
+    is_tested = bool(split.held_out.any())
+    test = split.held_out if is_tested else rows
     network, polynomial = (_columns(half) for half in regressor.parts(split.features[test]))
-    truth = split.targets.to_numpy()[test]
-    by_target: dict[str, dict[str, float | None]] = {}
-    if split.held_out.any():
-        for name, true, predicted in zip(
-            split.outputs, truth.T, (network + polynomial).T, strict=True
-        ):
-            by_target[name] = errors(true, predicted)
+    by_target = {
+        name: errors(split.targets[name].to_numpy()[test], predicted)
+        for name, predicted in zip(split.targets, (network + polynomial).T, strict=True)
+        if is_tested
+    }
     shares = variance_shares(network, polynomial)
     regressor.save(out)
     return dict(
         command="fit",
-        rows=len(rows),
-        rows_fitted=int(rows.sum()),
-        rows_held_out=int(split.held_out.sum()),
-        features=split.inputs,
-        targets=split.outputs,
-        **_what(regressor),
+        **split.sizes,
+        **what_was_fitted(regressor),
         **{key: _mean(by_target, key) for key in ("rmse", "r2", "rel_l2")},
         by_target=by_target,
         share_network=None if shares is None else shares[0],
         share_polynomial=None if shares is None else shares[1],
-        leading_terms=_leading(regressor.terms_),
+        leading_terms=leading_terms(regressor.terms_),
         seconds=time.perf_counter() - start,
         file=str(out),
     )
@@ -169,14 +161,14 @@ def errors(
 def variance_shares(
     network: Float[np.ndarray, "rows outputs"], polynomial: Float[np.ndarray, "rows outputs"]
 ) -> tuple[float, float] | None:
-    """cov(half, u) / var(u) of each half, the mean over outputs: they add up to 1.
+    """cov(half, u) / var(u) of each half, the mean over outputs: their sum is 1.
 
     None where the prediction u does not vary.
     """
     halves = [half - half.mean(axis=0) for half in (network, polynomial)]
     prediction = halves[0] + halves[1]
     variance = np.sum(prediction**2, axis=0)
-    # Not zero exactly: a constant is predicted up to rounding.
+    # A constant is predicted up to rounding: its variance is not exactly zero.
     if np.any(variance <= 1e-24 * np.sum((network + polynomial) ** 2, axis=0)):
         return None
     shares = [float(np.mean(np.sum(half * prediction, axis=0) / variance)) for half in halves]
@@ -189,33 +181,22 @@ def variance_shares(
 SECONDS_TO_COMPILE = 8
 SECOND_ORDER_RATE = SECOND_ORDER_OPERATIONS / 60
 GRADIENT_RATE = 1.2e10
+PASSES = 30_000  # over the rows, of a recipe that follows gradients
 
 
 def plan_fit(source: Source, options: dict[str, Any]) -> Report:
-    """Choose the basis as `fit` would, guess memory and time, and stop there."""
+    """Choose the candidates as `fit` would, estimate memory and time, and stop there."""
     start = time.perf_counter()
     split = read_split(source)
     rows = ~split.held_out
-    wanted = PANNRegressor(**options)._options()
-    values, weights = split.targets.to_numpy()[rows], np.ones(int(rows.sum()))
-    features = split.features.to_numpy()[rows]
-    task = candidates._Task(
-        features,
-        scale_targets(values, weights)(values),
-        weights,
-        candidates._hold_out(features, wanted),
-        wanted,
-        lambda progress: None,
-    )
-    ways = [_plan_way(how, task) for how in candidates._candidates(task)]
+    values = split.targets.to_numpy()[rows]
+    wanted = PANNRegressor(**options).options()
+    planned = candidates.plan(split.features.to_numpy()[rows], values, np.ones(len(values)), wanted)
+    ways = [_cost(candidate, planned.data, wanted.trials) for candidate in planned.candidates]
     return dict(
         command="fit",
         dry_run=True,
-        rows=len(rows),
-        rows_fitted=len(values),
-        rows_held_out=len(rows) - len(values),
-        features=split.inputs,
-        targets=split.outputs,
+        **split.sizes,
         terms=max(way["terms"] for way in ways),
         ways=ways,
         bytes=max(way["bytes"] for way in ways),
@@ -223,50 +204,39 @@ def plan_fit(source: Source, options: dict[str, Any]) -> Report:
     )
 
 
-def _plan_way(how: str, task: candidates._Task) -> dict[str, Any]:
-    """One of the models that `fit` tries: its basis, and what it would cost."""
-    view = task.by_rank if how == "gradient" else task.by_range
-    options, num_rows, num_terms = task.options, task.num_train, view.basis.num_terms
-    num_outputs = task.target.shape[1]
-    widths: tuple[int, ...] = ()
-    if how == "second order":
-        widths = (candidates._small_width(task),) * 3
-    elif how != "polynomial":
-        default = 128 if how == "gradient" else 32
-        widths = check_widths(default if options.width is None else options.width, options.depth)
-    seen = len(view.active) * (candidates.EMBEDDING.size if how == "gradient" else 1)
-    layers = [seen, *widths, num_outputs]
-    parameters = sum(a * b + b for a, b in itertools.pairwise(layers)) if widths else 0
-    sizes = Sizes(num_rows, num_terms, parameters, num_outputs)
-    num_bytes = BYTES_AN_ENTRY * len(task.rows) * num_terms
+def _cost(candidate: candidates.Candidate, data: candidates.Data, trials: int) -> dict[str, Any]:
+    """A candidate's basis and network, and a rough guess of what it takes to train it."""
+    sizes = candidate.sizes(data)
+    num_bytes = BYTES_PER_ENTRY * len(data.rows) * sizes.num_terms
     seconds = 0.0
-    if how == "second order" or (how == "as asked" and _is_second_order(options.recipe, sizes)):
+    if candidate.recipe == "default" and default_recipe(sizes)[1].startswith("second order"):
         seconds = sizes.newton_operations / SECOND_ORDER_RATE
         num_bytes += int(sizes.newton_bytes)
-    elif how != "polynomial":
-        passes = max(8.0, min(160.0, 4e6 / num_rows)) if how == "gradient" else 30_000
-        seconds = 6 * passes * num_rows * (parameters + num_terms * num_outputs) / GRADIENT_RATE
-    if widths:
-        seconds = options.trials * seconds + SECONDS_TO_COMPILE
+    elif candidate.widths:
+        visits = PASSES * sizes.num_points
+        if not isinstance(candidate.recipe, str):
+            visits = sum(
+                stage.steps * (stage.batch_size or sizes.num_points)
+                for stage in candidate.recipe
+                if isinstance(stage, Adam)
+            )
+        num_parameters = sizes.num_network_parameters + sizes.num_terms * sizes.num_outputs
+        seconds = 6 * visits * num_parameters / GRADIENT_RATE
     return {
-        "how": how,
-        "degree": view.degree,
-        "terms": num_terms,
-        "widths": list(widths),
+        "how": candidate.name,
+        "degree": candidate.view.degree,
+        "terms": sizes.num_terms,
+        "widths": list(candidate.widths),
         "bytes": num_bytes,
-        "seconds": seconds,
+        "seconds": trials * seconds + SECONDS_TO_COMPILE if candidate.widths else 0.0,
     }
-
-
-def _is_second_order(recipe: Any, sizes: Sizes) -> bool:
-    return recipe == "default" and default_recipe(sizes)[1].startswith("second order")
 
 
 # ---- Predict ----
 
 
 def predict_file(model: pathlib.Path, data: pathlib.Path, *, std: bool) -> csv.Frame:
-    """A frame with a column of predictions for each target; with `std`, of their deviations too."""
+    """A frame with a column of predictions per target; with `std`, also of their deviations."""
     import pandas
 
     regressor = load_regressor(model)
@@ -285,7 +255,7 @@ def predict_file(model: pathlib.Path, data: pathlib.Path, *, std: bool) -> csv.F
 
 
 def _inputs(regressor: PANNRegressor, model: pathlib.Path, table: csv.Table) -> Any:
-    """The features as the model knows them, by name; by position if it knows no names."""
+    """The model's features, found by name, or by position if the model has no names."""
     if hasattr(regressor, "feature_names_in_"):
         names = list(regressor.feature_names_in_)
         csv.check_columns(table, names, why=", which the model needs,")
@@ -300,85 +270,6 @@ def _inputs(regressor: PANNRegressor, model: pathlib.Path, table: csv.Table) -> 
     return rows if hasattr(regressor, "feature_names_in_") else rows.to_numpy()
 
 
-def target_names(regressor: PANNRegressor) -> list[str]:
-    """The names of the targets; of a regressor that was never told, made-up ones."""
-    names = getattr(regressor, "target_names_", None)
-    if names is not None:
-        return list(names)
-    count = len(regressor.fit_.targets.mean)
-    return ["prediction"] if count == 1 else [f"prediction_{i + 1}" for i in range(count)]
-
-
-def load_regressor(path: pathlib.Path) -> PANNRegressor:
-    loaded = load(path)
-    if not isinstance(loaded, PANNRegressor):
-        what = "a model of points, not of a table"
-        if isinstance(loaded, Solution):
-            what = "the solution of an equation, not a model of a table"
-        raise FileError(f"'{path}' holds {what}; use it in Python with pann.load")
-    return loaded
-
-
-# ---- Info ----
-
-
-def describe_file(path: pathlib.Path) -> Report:
-    """What a `.pann` file of a regressor says of itself."""
-    loaded = load_regressor(path)
-    # `load` has checked the file; the versions are all that it does not hand on.
-    with zipfile.ZipFile(path) as archive:
-        manifest = json.loads(archive.read("pann.json"))
-    versions = {key: manifest[key] for key in ("pann_version", "format_version")}
-    scaling, defaults = loaded.fit_.features, PANNRegressor().get_params()
-    return dict(
-        command="info",
-        file=str(path),
-        kind="regressor",
-        **versions,
-        features=_ranges(loaded._feature_names(), scaling.low, scaling.high),
-        targets=target_names(loaded),
-        **_what(loaded),
-        held_out_error=loaded.held_out_error_,
-        options={
-            name: value
-            for name, value in loaded.get_params().items()
-            if value != defaults[name] and name != "verbose"
-        },
-        leading_terms=_leading(loaded.terms_),
-    )
-
-
-# ---- What reports share ----
-
-
-def _what(regressor: PANNRegressor) -> dict[str, Any]:
-    models = regressor.fit_.models
-    return {
-        "how": regressor.how_,
-        "degree": regressor.degree_,
-        "terms": max(model.num_terms for model in models),
-        "units": max(model.num_units for model in models),
-        "trials": len(models),
-    }
-
-
-def _leading(terms: Sequence[Term]) -> list[dict[str, Any]]:
-    """The first terms as JSON, without those that are rounding."""
-    sizes = [float(np.max(np.abs(term.coefficients))) for term in terms]
-    return [
-        {"term": term.name, "coefficients": [float(c) for c in term.coefficients]}
-        for term, size in list(zip(terms, sizes, strict=True))[:NUM_LEADING_TERMS]
-        if size > ROUND_OFF * sizes[0]
-    ]
-
-
-def _ranges(names: list[str], low: np.ndarray, high: np.ndarray) -> list[dict[str, Any]]:
-    return [
-        {"name": name, "low": float(a), "high": float(b)}
-        for name, a, b in zip(names, low, high, strict=True)
-    ]
-
-
 def _columns(values: np.ndarray) -> Float[np.ndarray, "rows outputs"]:
     return values.reshape(len(values), -1)
 
@@ -387,3 +278,116 @@ def _mean(by_target: dict[str, dict[str, float | None]], key: str) -> float | No
     values = [errors[key] for errors in by_target.values()]
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known and len(known) == len(values) else None
+
+
+# ---- Lines to print ----
+
+HOW = {
+    "polynomial": "ridge regression",
+    "second order": "Levenberg-Marquardt on a small tanh network",
+    "gradient": "minibatch Adam on a network of the features' ranks",
+    "as asked": "the given recipe",
+}
+
+
+def fit_lines(report: Report) -> list[str]:
+    """The screen of `pann fit`."""
+    lines = [*_size_lines(report), _how_line("chosen", report), _model_line(report)]
+    for target, errors in report["by_target"].items():
+        name = f"{target}: " if len(report["targets"]) > 1 else ""
+        lines.append(
+            f"test      {name}R2 {_figure(errors['r2'])}, RMSE {_figure(errors['rmse'])}, "
+            f"relative l2 {_figure(errors['rel_l2'])}"
+        )
+    if report["share_network"] is not None:
+        lines.append(
+            f"shares    network {report['share_network']:.1%}, polynomial "
+            f"{report['share_polynomial']:.1%} of the prediction's variance"
+        )
+    lines += _term_lines(report)
+    lines.append(f"time      {_duration(report['seconds'])}")
+    left_out = ", without those of the test" if report["rows_held_out"] else ""
+    lines.append(f"written   {report['file']} (fitted to {report['rows_fitted']:,} rows{left_out})")
+    return lines
+
+
+def plan_lines(report: Report) -> list[str]:
+    """The screen of `pann fit --dry-run`."""
+    lines = _size_lines(report)
+    for way in report["ways"]:
+        layers = "-".join(str(width) for width in way["widths"])
+        network = f"network {layers}" if layers else "no network"
+        lines.append(
+            f"try       {way['how']}: degree {way['degree']}, {way['terms']:,} polynomial terms, "
+            f"{network}; about {_duration(max(way['seconds'], 1.0))}"
+        )
+    return [
+        *lines,
+        f"memory    about {max(report['bytes'] / 2**20, 1):,.0f} MiB on top of the table and JAX",
+        f"time      about {_duration(report['seconds'])} on two CPU cores, a rough guess",
+        "nothing was trained or written (--dry-run)",
+    ]
+
+
+def info_lines(report: Report) -> list[str]:
+    """The screen of `pann info`."""
+    width = max(len(feature["name"]) for feature in report["features"])
+    lines = [
+        f"{report['file']}: a regressor, written by pann {report['pann_version']} (file format "
+        f"{report['format_version']})",
+        f"target    {', '.join(report['targets'])}",
+        f"features  {len(report['features'])}, with their range in training",
+        *(
+            f"  {feature['name']:{width}}  {feature['low']:.6g} to {feature['high']:.6g}"
+            for feature in report["features"]
+        ),
+        _how_line("trained", report),
+        _model_line(report),
+    ]
+    if report["held_out_error"] is not None:
+        lines.append(
+            f"error     RMSE {_figure(report['held_out_error'])} on rows held out to choose a model"
+        )
+    if report["options"]:
+        given = ", ".join(f"{name}={value}" for name, value in report["options"].items())
+        lines.append(f"options   {given}")
+    return lines + _term_lines(report)
+
+
+def _size_lines(report: Report) -> list[str]:
+    num_features = len(report["features"])
+    features = f"{num_features} feature{'s' if num_features > 1 else ''}"
+    return [
+        f"table     {report['rows']:,} rows, {features}, target {', '.join(report['targets'])}",
+        f"rows      {report['rows_fitted']:,} to fit, {report['rows_held_out']:,} to test",
+    ]
+
+
+def _how_line(title: str, report: Report) -> str:
+    return f"{title:10}{report['how']}: {HOW.get(report['how'], report['how'])}"
+
+
+def _model_line(report: Report) -> str:
+    terms, units, trials = report["terms"], report["units"], report["trials"]
+    polynomial = (
+        f"degree {report['degree']}, {terms:,} polynomial terms" if terms else "no polynomial"
+    )
+    network = f"{units:,} units in the last layer" if units else "no network"
+    return f"model     {polynomial}, {network}" + (f", {trials} trials" if trials > 1 else "")
+
+
+def _term_lines(report: Report) -> list[str]:
+    lines = ["terms     the largest, in features scaled to [-1, 1]:"]
+    for term in report["leading_terms"]:
+        signed = [f"{coefficient:+.3g}" for coefficient in term["coefficients"]]
+        factor = signed[0] if len(signed) == 1 else f"({', '.join(signed)})"
+        lines.append(f"  {factor}" if term["term"] == "1" else f"  {factor} * {term['term']}")
+    return lines
+
+
+def _figure(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.4g}"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 100 else f"{seconds / 60:,.0f} min"

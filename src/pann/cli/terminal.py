@@ -1,4 +1,4 @@
-"""What every command shares: reports on the screen or as JSON, and errors as one sentence."""
+"""What all commands have in common: reports as text or JSON, and errors as one sentence."""
 
 import contextlib
 import json
@@ -10,15 +10,15 @@ import typer
 
 WRONG, INTERRUPTED = 2, 130
 
-STOPPED_SOLVE = "stopped; what was done with --out DIR is kept there, and --resume goes on"
-STOPPED_SWEEP = "stopped; what is done is in the store, and the same command goes on with the rest"
+STOPPED_SOLVE = "stopped; with --out DIR the work so far is kept, and --resume continues it"
+STOPPED_SWEEP = "stopped; finished runs are in the store, and the same command does the rest"
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 
 
 @contextlib.contextmanager
 def plainly(stopped: str = STOPPED_SOLVE) -> Iterator[None]:
-    """What a user can mend is told in one sentence, and Ctrl-C too; a bug keeps its traceback."""
+    """Errors that a user can correct and Ctrl-C become one sentence; a bug keeps its traceback."""
     import jax
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -56,7 +56,7 @@ def tell(sentence: str) -> None:
 
 
 def printable(text: str) -> str:
-    """Names come from files: no control characters for the terminal."""
+    """Without control characters: names come from files, and could write to the terminal."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 

@@ -1,11 +1,16 @@
-"""`.pann` files: models on disk, in a zip of plain numbers that is safe to open."""
+"""`.pann` files: models on disk, in the layout of safetensors, which is safe to open."""
 
-from pann.io.codec import load, model_from_state, model_state, save
-from pann.io.container import Contents, FileError, read, remove_leftovers, write
+from pann.errors import FileError
+from pann.io.checkpoint import kept_in
+from pann.io.checks import Contents
+from pann.io.container import read, write
+from pann.io.models import load, model_from_state, model_state, save
+from pann.runtime.atomic import remove_leftovers
 
 __all__ = [
     "Contents",
     "FileError",
+    "kept_in",
     "load",
     "model_from_state",
     "model_state",

@@ -1,8 +1,8 @@
-"""Work that survives being killed: one file of what is finished and of where the rest stands.
+"""Work that survives being killed: one file with finished results and the state of the rest.
 
 Work is cut into units with names. A finished unit leaves its result, one under way the state from
-which it goes on with the same bits. The file is replaced as a whole: whoever is killed loses what
-was done since the last writing, and nothing else.
+which it resumes with the same bits. The file is replaced as a whole: a killed process loses what it
+did since the last write, and nothing else.
 """
 
 import contextlib
@@ -17,11 +17,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from pann.io import FileError, read, remove_leftovers, write
+from pann.errors import FileError
+from pann.io.checks import check_dict, check_string
+from pann.io.codec import Arrays, Codec, Plain, Record, Source, Values, decode
+from pann.io.container import read, write
+from pann.io.models import NUMBER
+from pann.runtime.atomic import remove_leftovers
 
 FILE_NAME = "checkpoint.pann"
 KIND = "checkpoint"
-# Of differences between configurations; the first ones cause the others.
+# At most this many differences of configurations are shown: the first ones cause the others.
 SHOWN = 3
 UNDER_WAY, DONE = "under way", "done"
 
@@ -29,10 +34,41 @@ Tree = TypeVar("Tree", bound=PyTree)
 
 
 class Saved(NamedTuple):
-    """What a unit needs to go on: arrays by name, and notes that JSON can hold."""
+    """What a unit needs to resume: arrays by name, and notes that JSON can hold."""
 
     arrays: dict[str, np.ndarray]
     notes: dict[str, Any]
+
+
+class _Units(Codec):
+    """The notes of every unit by its name; its arrays, whatever they are, by its number."""
+
+    def encode(self, value: dict[str, Saved]) -> tuple[Any, Arrays]:
+        arrays = {
+            f"u{number}.{key}": array
+            for number, saved in enumerate(value.values())
+            for key, array in saved.arrays.items()
+        }
+        return {name: saved.notes for name, saved in value.items()}, arrays
+
+    def decode(self, value: Any, what: str, source: Source, known: Values) -> dict[str, Saved]:
+        return {
+            name: Saved(source.within(f"u{number}.").take_all(), check_dict(notes, "a unit"))
+            for number, (name, notes) in enumerate(check_dict(value, what).items())
+        }
+
+
+def _texts(value: Any, what: str) -> dict[str, str]:
+    return {key: check_string(text, what) for key, text in check_dict(value, what).items()}
+
+
+_RECORD = Record(
+    dict,
+    "the checkpoint",
+    {"configuration": Plain(_texts), "units": _Units(), "seconds": NUMBER},
+    split=dict,
+    build=lambda values: values,
+)
 
 
 @dataclasses.dataclass
@@ -53,23 +89,18 @@ class _File:
             name, make = self.waiting
             self.units[name] = make()
             self.waiting = None
-        arrays: dict[str, np.ndarray] = {}
-        notes: dict[str, Any] = {}
-        for number, (name, saved) in enumerate(self.units.items()):
-            arrays |= {f"u{number}.{key}": value for key, value in saved.arrays.items()}
-            notes[name] = saved.notes
-        header = {
+        stored = {
             "configuration": self.configuration,
-            "units": notes,
+            "units": self.units,
             "seconds": self.seconds_before + time.monotonic() - self.start,
         }
-        write(self.path, KIND, header, arrays)
+        write(self.path, KIND, *_RECORD.encode(stored))
         self.written = time.monotonic()
 
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """A place for units of work, in a file or (without one) nowhere; scopes keep names apart."""
+    """Units of work in a file, or, without one, nowhere; scopes keep their names apart."""
 
     file: _File | None = None
     scope: str = ""
@@ -86,7 +117,7 @@ class Checkpoint:
         return None if self.file is None else self.file.units.get(self.scope + UNDER_WAY)
 
     def keep(self, make: Callable[[], Saved]) -> None:
-        """Note where the work stands; it is written if the last writing is an interval ago."""
+        """Note the state of the work; it is written if the last write is an interval ago."""
         if self.file is None:
             return
         self.file.waiting = self.scope + UNDER_WAY, make
@@ -94,7 +125,7 @@ class Checkpoint:
             self.file.write()
 
     def finish(self, make: Callable[[], Saved]) -> None:
-        """Note the result, in place of all that led to it."""
+        """Note the result, in the place of all that led to it."""
         if self.file is None:
             return
         units = self.file.units
@@ -106,17 +137,17 @@ class Checkpoint:
             self.file.write()
 
     def flush(self) -> None:
-        """Write what waits, whenever the last writing was."""
+        """Write what waits, whenever the last write was."""
         if self.file is not None and (self.file.waiting is not None or self.file.units):
             self.file.write()
 
     @property
     def seconds_before(self) -> float:
-        """How long the work had taken when it was left."""
+        """How long the work had taken when it was interrupted."""
         return 0.0 if self.file is None else self.file.seconds_before
 
     def close(self) -> None:
-        """All is done: only the configuration stays, so that nothing is done again."""
+        """Keep only the configuration: all is done, and nothing is done again."""
         if self.file is not None:
             self.file.units.clear()
             self.file.waiting = None
@@ -139,7 +170,8 @@ def open_checkpoint(
     fresh = Checkpoint(_File(path, configuration, interval, {}))
     if not path.exists():
         return fresh, False
-    before, units, seconds = _read(path)
+    stored = _read(path)
+    before, units, seconds = stored.configuration, stored.units, stored.seconds
     if not resume and not units:
         return fresh, False
     if not resume:
@@ -164,7 +196,7 @@ def open_checkpoint(
 def kept_in(
     folder: pathlib.Path, configuration: dict[str, str], interval: float | int = 30.0
 ) -> Iterator[Checkpoint]:
-    """A checkpoint to go on from what the folder has; it is written, too, when the work stops."""
+    """A checkpoint that resumes what the folder has, and is also written when the work stops."""
     checkpoint, _ = open_checkpoint(folder, configuration, resume=True, interval=interval)
     try:
         yield checkpoint
@@ -174,28 +206,14 @@ def kept_in(
         raise
 
 
-def _read(path: pathlib.Path) -> tuple[dict[str, str], dict[str, Saved], float]:
+def _read(path: pathlib.Path) -> Values:
     contents = read(path)
-    header = contents.header
     try:
-        units = {
-            name: Saved(_unit_arrays(contents.arrays, f"u{number}."), dict(notes))
-            for number, (name, notes) in enumerate(header["units"].items())
-        }
-        configuration, seconds = dict(header["configuration"]), float(header["seconds"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return decode(_RECORD, contents.description, contents.arrays)
+    except FileError as error:
         raise FileError(
             f"'{path}' is no usable checkpoint: {error}; delete it to start over"
         ) from error
-    return configuration, units, seconds
-
-
-def _unit_arrays(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }
 
 
 def packed(name: str, tree: PyTree) -> dict[str, np.ndarray]:

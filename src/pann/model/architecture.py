@@ -1,7 +1,6 @@
 """The shape of a model before it has parameters: layers, activation, embedding, precision."""
 
 import dataclasses
-from functools import partial
 
 import equinox as eqx
 import jax
@@ -10,13 +9,12 @@ from jaxtyping import PRNGKeyArray
 
 from pann.model.pann import Parameters, initial_parameters, trainable
 from pann.network import (
-    MLP,
     Activation,
     EmbeddingOptions,
     Initialization,
-    ModifiedMLP,
     Network,
     check_gated_widths,
+    draw_network,
 )
 
 PRECISIONS = ("float64", "float32")
@@ -25,7 +23,7 @@ KINDS = ("mlp", "modified")
 
 @dataclasses.dataclass(frozen=True)
 class Architecture:
-    """What makes the parameters of a trial from a key; no widths, no network.
+    """How the parameters of a trial are drawn from a key; without widths there is no network.
 
     `kind` is "mlp" for a plain network, or "modified" for a `ModifiedMLP`.
     """
@@ -61,9 +59,7 @@ class Architecture:
     ) -> Parameters:
         """The parameters before training."""
         network_key, embedding_key, a_key = jax.random.split(key, 3)
-        network = None
-        if self.widths:
-            network = self._network(dimension, network_key, embedding_key)
+        network = self._network(dimension, network_key, embedding_key) if self.widths else None
         return initial_parameters(
             network, num_terms, num_outputs, bias=self.bias, key=a_key, dtype=self.precision
         )
@@ -76,19 +72,20 @@ class Architecture:
             embedding = self.embedding.build(
                 dimension, self.activation, key=embedding_key, dtype=self.precision
             )
-        make = ModifiedMLP if self.kind == "modified" else partial(MLP, dropout=self.dropout)
-        return make(
+        return draw_network(
             dimension,
             self.widths,
             self.activation,
             key=network_key,
+            gated=self.kind == "modified",
             initialization=self.initialization,
             embedding=embedding,
+            dropout=self.dropout,
             dtype=self.precision,
         )
 
     def num_network_parameters(self, dimension: int, num_outputs: int) -> int:
-        """How many numbers training moves besides b, from shapes alone: nothing is compiled."""
+        """The number of trained numbers other than b, from shapes alone: nothing is compiled."""
 
         def count(seed: int) -> int:
             parameters = self.start(dimension, 0, num_outputs, key=jax.random.key(seed))
@@ -110,5 +107,5 @@ def check_widths(width: int | tuple[int, ...], depth: int) -> tuple[int, ...]:
         return (int(width),) * depth if width else ()
     widths = tuple(width)
     if not widths or any(not isinstance(w, int | np.integer) or w < 1 for w in widths):
-        raise ValueError(f"width must be a number, or one of at least 1 a layer, got {width!r}")
+        raise ValueError(f"width must be a number, or one of at least 1 per layer, got {width!r}")
     return widths

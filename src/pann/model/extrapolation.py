@@ -1,9 +1,9 @@
 """How far outside of its training points a fit may be evaluated, and what happens beyond.
 
 Outside of [-1, 1] by 2 s a polynomial of degree n grows at most like cosh(2 n sqrt(s)), and so does
-the error of a fit; s is a share of the width. Staying at the edge instead, clipping, costs about s.
-A fit of relative error e is therefore followed as far as e cosh(2 n sqrt(s)) <= s, which is not at
-all where noise makes up its error; beyond, its value there is kept.
+the error of a fit; s is a fraction of the width. Staying at the edge instead, clipping, costs about
+s. A fit of relative error e is therefore followed as far as e cosh(2 n sqrt(s)) <= s, which is
+nowhere if noise dominates its error; beyond, the value at that margin is kept.
 """
 
 import warnings
@@ -16,17 +16,17 @@ from pann.domain import Box
 MAX_MARGIN = 0.05
 # Half of the width beyond the training points is worth a warning for any fit.
 FAR = 0.5
-_SHARES = np.geomspace(1e-7, MAX_MARGIN, 400)
+_FRACTIONS = np.geomspace(1e-7, MAX_MARGIN, 400)
 
 
 def margins(degrees: Int[np.ndarray, " d"], relative_error: float) -> Float[np.ndarray, " d"]:
-    """For axes with polynomials of these degrees, the share of the width to follow a fit beyond."""
-    growth = np.cosh(np.minimum(2.0 * degrees[:, None] * np.sqrt(_SHARES), 700.0))
-    return np.max(np.where(relative_error * growth <= _SHARES, _SHARES, 0.0), axis=1)
+    """For axes with polynomials of these degrees, the fraction of the width to extrapolate by."""
+    growth = np.cosh(np.minimum(2.0 * degrees[:, None] * np.sqrt(_FRACTIONS), 700.0))
+    return np.max(np.where(relative_error * growth <= _FRACTIONS, _FRACTIONS, 0.0), axis=1)
 
 
 def tolerated(margin: Float[np.ndarray, " d"], relative_error: float) -> Float[np.ndarray, " d"]:
-    """How far outside needs no warning: in the margin, or where clipping costs less than e."""
+    """The distance outside without a warning: the margin, or where clipping costs less than e."""
     return np.maximum(margin, min(relative_error, FAR))
 
 

@@ -1,8 +1,8 @@
 """The model u(x) = sum_j a_j psi_j(x) + sum_k b_k phi_k(x) (paper, eq. 3.1): its two halves.
 
-`Parameters` is what a compiled program sees: arrays alone, so that one program serves every basis
-of the same size. `PANN` is what a person holds: the parameters with the domain and the basis that
-give them meaning; its methods take and return NumPy arrays.
+Compiled programs take `Parameters`: arrays alone, so that one program serves every basis of the
+same size. Users have a `PANN`: the parameters with the domain and the basis that give them meaning;
+its methods take and return NumPy arrays.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ class Parameters(eqx.Module):
     """Network, coefficients, and which of them are kept; pruned ones stay as masked zeros.
 
     `overlap` is the polynomial content of the network, nonzero only under the exact constraint:
-    it moves sum_k overlap_k phi_k from the network's half to the polynomial's, and leaves u alone.
+    it moves sum_k overlap_k phi_k from the network's half to the polynomial's; u stays the same.
     `products` are further units of the network's half, the last ones in a and keep_a.
     `equation` has the unknown numbers of an equation, which are trained with the rest; `balance`
     the weights of the terms of its loss where they are not fixed; `penalties` those of the
@@ -77,7 +77,7 @@ class Parameters(eqx.Module):
     def settled_output(
         self, x: Float[Array, "points d"], table: Float[Array, "points terms"]
     ) -> Float[Array, "points outputs"]:
-        """Without the layers of the network: what is there before they are trained."""
+        """Without the layers of the network: the output before they are trained."""
         output = self.polynomial_output(table)
         if self.products is None:
             return output
@@ -162,8 +162,8 @@ class Term(NamedTuple):
 class PANN:
     """A trained model: call it on points, look at its parts, rank its terms, prune it.
 
-    `relative_error` is that of a fit, relative to the deviation of its values: points a little
-    outside of the domain are then followed as far as `pann.model.extrapolation` says, and
+    `relative_error` is that of a fit, relative to the deviation of its values: it is then
+    extrapolated a little outside of the domain, as far as `pann.model.extrapolation` says, and
     clipped with a warning beyond. Without it, None, points outside are refused.
     """
 
@@ -175,12 +175,12 @@ class PANN:
     relative_error: float | None = None
 
     def __call__(self, points: npt.ArrayLike) -> Float[np.ndarray, "points *outputs"]:
-        """u at points of shape (N, d); one value a point, or a row if there are several outputs."""
+        """u at points of shape (N, d): one value per point, or a row for several outputs."""
         network, polynomial = self.parts(points)
         return network + polynomial
 
     def parts(self, points: npt.ArrayLike) -> Parts:
-        """The network's and the polynomial's share of the prediction at the points."""
+        """The network's and the polynomial's half of the prediction at the points."""
         coordinates = self._coordinates(points)
         if self.basis.is_nearly_full and self.parameters.a.shape[0] == 0:
             return self._polynomial_alone(coordinates)
@@ -188,7 +188,14 @@ class PANN:
             self._block(coordinates[start : start + BLOCK])
             for start in range(0, len(coordinates), BLOCK)
         ]
-        network, polynomial = (np.concatenate(half) for half in zip(*halves, strict=True))
+        return self._parts(*(np.concatenate(half) for half in zip(*halves, strict=True)))
+
+    def _parts(
+        self,
+        network: Float[np.ndarray, "points outputs"],
+        polynomial: Float[np.ndarray, "points outputs"],
+    ) -> Parts:
+        """With one value per point where the model was fitted to one."""
         if self.num_outputs is None:
             return Parts(network[:, 0], polynomial[:, 0])
         return Parts(network, polynomial)
@@ -201,7 +208,7 @@ class PANN:
 
     @property
     def margins(self) -> Float[np.ndarray, " d"]:
-        """For each axis, the share of its width that predictions follow the model beyond."""
+        """For each axis, the fraction of its width by which predictions are extrapolated."""
         if self.relative_error is None:
             return np.zeros(self.domain.dimension)
         return margins(np.max(self.basis.indices, axis=0, initial=0), self.relative_error)
@@ -217,9 +224,7 @@ class PANN:
             network -= self.basis.evaluate(coordinates, overlap).astype(self.precision)
         if p.bias is not None:
             network += np.asarray(p.bias)
-        if self.num_outputs is None:
-            return Parts(network[:, 0], polynomial[:, 0])
-        return Parts(network, polynomial)
+        return self._parts(network, polynomial)
 
     def _block(self, coordinates: Float[np.ndarray, "points d"]) -> tuple[np.ndarray, np.ndarray]:
         # Padded to few sizes, so that predictions at any number of points share programs.
@@ -272,7 +277,7 @@ class PANN:
         products = None
         if p.products is not None and len(others):
             products = p.products.select(others - first_product)
-        # NumPy picks what is kept: JAX would compile a program for every number of terms.
+        # NumPy selects what is kept: JAX would compile a program for every number of terms.
         with jax.enable_x64(True):
             parameters = Parameters(
                 network=network,

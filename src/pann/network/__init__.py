@@ -1,4 +1,4 @@
-"""The neural half: activations, embeddings, initializations, networks. Knows no polynomials."""
+"""The neural half: activations, embeddings, initializations, networks. It knows no polynomials."""
 
 from pann.network.activations import Activation, RePU, activation_named
 from pann.network.embeddings import (
@@ -8,13 +8,13 @@ from pann.network.embeddings import (
     Circles,
     Embedding,
     EmbeddingOptions,
-    Periodic,
     PeriodicEmbedding,
+    PeriodicFeatures,
     RandomFourier,
     RandomFourierFeatures,
 )
 from pann.network.initialization import Complementary, Glorot, Initialization, draw_slopes
-from pann.network.mlp import MLP, ModifiedMLP, Network, check_gated_widths
+from pann.network.mlp import MLP, ModifiedMLP, Network, check_gated_widths, draw_network
 from pann.network.spline_products import ProductUnits
 
 __all__ = [
@@ -31,13 +31,14 @@ __all__ = [
     "Initialization",
     "ModifiedMLP",
     "Network",
-    "Periodic",
     "PeriodicEmbedding",
+    "PeriodicFeatures",
     "ProductUnits",
     "RandomFourier",
     "RandomFourierFeatures",
     "RePU",
     "activation_named",
     "check_gated_widths",
+    "draw_network",
     "draw_slopes",
 ]

@@ -1,6 +1,7 @@
-"""Activation functions, each with the number of derivatives that a residual may ask of it.
+"""Activation functions: each class has the function, its derivatives in closed form, and how many.
 
-They are written with primitives that Taylor mode can propagate (`jnp.maximum`, not `jax.nn.relu`).
+A new activation is a class and a line in `ACTIVATIONS`. Functions are written with primitives that
+Taylor mode can propagate (`jnp.maximum`, not `jax.nn.relu`).
 """
 
 import abc
@@ -24,29 +25,78 @@ class Activation(abc.ABC):
     @abc.abstractmethod
     def __call__(self, x: Float[Array, "..."]) -> Float[Array, "..."]: ...
 
+    def derivatives(self, z: Float[Array, "*shape"], order: int) -> list[Float[Array, "*shape"]]:
+        """[f(z), f'(z), ..., f^(order)(z)].
+
+        By nested differentiation, for a user's activation; pann's own have closed forms.
+        """
+        functions: list[Callable[[Array], Array]] = [self]
+        for _ in range(order):
+            functions.append(directional(functions[-1], jnp.ones_like(z)))
+        return [function(z) for function in functions]
+
+
+def directional(
+    function: Callable[[Array], Array], along: Float[Array, "*shape"]
+) -> Callable[[Array], Array]:
+    """The derivative of the function in this direction."""
+    return lambda x: jax.jvp(function, (x,), (along,))[1]
+
 
 @dataclasses.dataclass(frozen=True)
 class Tanh(Activation):
-    smoothness: float = dataclasses.field(default=math.inf, init=False, repr=False)
+    """f^(k) = (1 - t^2) q_k(t) with t = tanh z, q_1 = 1, q_{k+1} = (1 - t^2) q_k' - 2 t q_k."""
+
+    smoothness = math.inf
 
     def __call__(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         return jnp.tanh(x)
 
+    def derivatives(self, z: Float[Array, "*shape"], order: int) -> list[Float[Array, "*shape"]]:
+        t = jnp.tanh(z)
+        slope = 1 - t * t
+        values = [t]
+        polynomial = np.polynomial.Polynomial
+        q = polynomial([1])
+        for _ in range(order):
+            # Each q is even or odd: Horner's rule in t^2.
+            odd = (len(q) + 1) % 2
+            value: Array | float = float(q.coef[-1])
+            for coefficient in q.coef[-3::-2]:
+                value = value * (t * t) + float(coefficient)
+            values.append(slope * (value * t if odd else value))
+            q = polynomial([1, 0, -1]) * q.deriv() - polynomial([0, 2]) * q
+        return values
+
 
 @dataclasses.dataclass(frozen=True)
 class Sin(Activation):
-    smoothness: float = dataclasses.field(default=math.inf, init=False, repr=False)
+    """sin(x), whose derivatives are +-sin and +-cos in turn."""
+
+    smoothness = math.inf
 
     def __call__(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         return jnp.sin(x)
 
+    def derivatives(self, z: Float[Array, "*shape"], order: int) -> list[Float[Array, "*shape"]]:
+        sine = jnp.sin(z)
+        if order == 0:
+            return [sine]
+        cosine = jnp.cos(z)
+        return [(sine, cosine, -sine, -cosine)[k % 4] for k in range(order + 1)]
+
 
 @dataclasses.dataclass(frozen=True)
 class ReLU(Activation):
-    smoothness: float = dataclasses.field(default=1, init=False, repr=False)
+    """max(0, x)."""
+
+    smoothness = 1.0
 
     def __call__(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         return jnp.maximum(x, 0)
+
+    def derivatives(self, z: Float[Array, "*shape"], order: int) -> list[Float[Array, "*shape"]]:
+        return RePU(1).derivatives(z, order)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +118,16 @@ class RePU(Activation):
     def __call__(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         return jnp.maximum(x, 0) ** self.power
 
+    def derivatives(self, z: Float[Array, "*shape"], order: int) -> list[Float[Array, "*shape"]]:
+        """The last one jumps at 0, where it takes the mean of both sides, as in JAX."""
+        power, positive = self.power, jnp.maximum(z, 0)
+        values = [
+            math.perm(power, k) * positive ** (power - k) for k in range(min(power, order + 1))
+        ]
+        if order >= power:
+            values.append(math.factorial(power) * (jnp.sign(z) + 1) / 2)
+        return values
+
 
 ACTIVATIONS: dict[str, Activation] = {
     "tanh": Tanh(),
@@ -87,66 +147,3 @@ def activation_named(name: str | Activation) -> Activation:
             "or pass an Activation such as RePU(3)"
         )
     return ACTIVATIONS[name]
-
-
-# ---- Derivatives of an activation of every order, in closed form where it is one of pann's ----
-
-
-def derivatives(
-    activation: Activation, z: Float[Array, "*shape"], order: int
-) -> list[Float[Array, "*shape"]]:
-    """[f(z), f'(z), ..., f^(order)(z)]; nested differentiation for a user's activation."""
-    match activation:
-        case Tanh():
-            return _tanh(z, order)
-        case Sin():
-            return _sin(z, order)
-        case ReLU():
-            return _power(1, z, order)
-        case RePU(power):
-            return _power(power, z, order)
-    functions: list[Callable[[Array], Array]] = [activation]
-    for _ in range(order):
-        functions.append(directional(functions[-1], jnp.ones_like(z)))
-    return [function(z) for function in functions]
-
-
-def _tanh(z: Float[Array, "*shape"], order: int) -> list[Float[Array, "*shape"]]:
-    """f^(k) = (1 - t^2) q_k(t) with t = tanh z, q_1 = 1, q_{k+1} = (1 - t^2) q_k' - 2 t q_k."""
-    t = jnp.tanh(z)
-    slope = 1 - t * t
-    values = [t]
-    q = np.polynomial.Polynomial([1])
-    for _ in range(order):
-        # Each q is even or odd: Horner's rule in t^2.
-        odd = (len(q) + 1) % 2
-        value: Array | float = float(q.coef[-1])
-        for coefficient in q.coef[-3::-2]:
-            value = value * (t * t) + float(coefficient)
-        values.append(slope * (value * t if odd else value))
-        q = np.polynomial.Polynomial([1, 0, -1]) * q.deriv() - np.polynomial.Polynomial([0, 2]) * q
-    return values
-
-
-def _sin(z: Float[Array, "*shape"], order: int) -> list[Float[Array, "*shape"]]:
-    sine = jnp.sin(z)
-    if order == 0:
-        return [sine]
-    cosine = jnp.cos(z)
-    return [(sine, cosine, -sine, -cosine)[k % 4] for k in range(order + 1)]
-
-
-def _power(power: int, z: Float[Array, "*shape"], order: int) -> list[Float[Array, "*shape"]]:
-    """Derivatives of max(0, z)^power; the last one jumps at 0, where it takes the mean, as JAX."""
-    positive = jnp.maximum(z, 0)
-    values = [math.perm(power, k) * positive ** (power - k) for k in range(min(power, order + 1))]
-    if order >= power:
-        values.append(math.factorial(power) * (jnp.sign(z) + 1) / 2)
-    return values
-
-
-def directional(
-    function: Callable[[Array], Array], along: Float[Array, "*shape"]
-) -> Callable[[Array], Array]:
-    """The derivative of the function in this direction."""
-    return lambda x: jax.jvp(function, (x,), (along,))[1]

@@ -1,7 +1,7 @@
-"""What a network sees of its inputs: the coordinates themselves, waves of them, or axis units.
+"""What a network sees of its inputs: the coordinates themselves, sines of them, or axis units.
 
-The options `RandomFourier`, `Periodic`, `AxisUnits` and `Circles` say which embedding to make;
-`build` makes it for a number of inputs.
+An embedding is built from its arrays. The options `RandomFourier`, `PeriodicFeatures`, `AxisUnits`
+and `Circles` say which one to make; `build` draws its arrays for a number of inputs.
 """
 
 import abc
@@ -21,17 +21,6 @@ class RandomFourierFeatures(eqx.Module):
 
     frequencies: Float[Array, "frequencies inputs"]
 
-    def __init__(
-        self,
-        num_inputs: int,
-        num_frequencies: int = 100,
-        scale: float = 1.0,
-        *,
-        key: PRNGKeyArray,
-        dtype: str = "float64",
-    ):
-        self.frequencies = scale * jax.random.normal(key, (num_frequencies, num_inputs), dtype)
-
     @property
     def num_outputs(self) -> int:
         return 2 * self.frequencies.shape[0]
@@ -42,41 +31,17 @@ class RandomFourierFeatures(eqx.Module):
 
 
 class PeriodicEmbedding(eqx.Module):
-    """Each feature through its own trained waves and a small linear map, for tabular data.
+    """Each feature through its own trained sines and a small linear map, for tabular data.
 
     e_i = A_i [cos(2 pi c_i x_i), sin(2 pi c_i x_i)] + d_i, `rectified` or not (Gorishniy et al.
     2022, "On embeddings for numerical features in tabular deep learning": PLR and PL); the feature
-    itself is kept beside it.
+    itself is kept as well.
     """
 
     frequencies: Float[Array, "inputs frequencies"]
-    weights: Float[Array, "inputs size waves"]
+    weights: Float[Array, "inputs size sines"]
     biases: Float[Array, "inputs size"]
     rectified: bool = eqx.field(static=True)
-
-    def __init__(
-        self,
-        num_inputs: int,
-        num_frequencies: int = 24,
-        size: int = 8,
-        scale: float | tuple[float, float] = 1.0,
-        rectified: bool = False,
-        *,
-        key: PRNGKeyArray,
-        dtype: str = "float64",
-    ):
-        self.rectified = rectified
-        frequency_key, weight_key = jax.random.split(key)
-        if isinstance(scale, tuple):
-            count = num_inputs * num_frequencies
-            drawn = draw_slopes(scale, count, key=frequency_key, dtype=dtype)
-            self.frequencies = drawn.reshape(num_inputs, num_frequencies)
-        else:
-            normal = jax.random.normal(frequency_key, (num_inputs, num_frequencies), dtype)
-            self.frequencies = scale * normal
-        shape = (num_inputs, size, 2 * num_frequencies)
-        self.weights = jax.random.normal(weight_key, shape, dtype) / jnp.sqrt(num_frequencies)
-        self.biases = jnp.zeros((num_inputs, size), dtype)
 
     @property
     def num_outputs(self) -> int:
@@ -103,20 +68,6 @@ class AxisEmbedding(eqx.Module):
     num_inputs: int = eqx.field(static=True)
     activation: Activation = eqx.field(static=True)
 
-    def __init__(
-        self,
-        num_inputs: int,
-        num_units: int,
-        activation: Activation,
-        *,
-        key: PRNGKeyArray,
-        dtype: str = "float64",
-    ):
-        slope_key, center_key = jax.random.split(key)
-        self.num_inputs, self.activation = num_inputs, activation
-        self.slopes = draw_slopes((2.0, 20.0), num_units, key=slope_key, dtype=dtype)
-        self.centers = jax.random.uniform(center_key, (num_units,), dtype, minval=-1.0, maxval=1.0)
-
     @property
     def num_outputs(self) -> int:
         return self.slopes.shape[0]
@@ -133,7 +84,7 @@ class AxisEmbedding(eqx.Module):
 class CircleEmbedding(eqx.Module):
     """cos(pi x_i) and sin(pi x_i) instead of x_i along periodic axes: period 2 in each, exactly.
 
-    `waves`, where there are any, take all of these together and are periodic as well.
+    `waves`, where there are any, take all of these as inputs and are periodic as well.
     """
 
     axes: tuple[int, ...] = eqx.field(static=True)
@@ -179,15 +130,14 @@ class RandomFourier(EmbeddingOptions):
 
     def build(
         self, num_inputs: int, activation: Activation, *, key: PRNGKeyArray, dtype: str
-    ) -> Embedding:
-        return RandomFourierFeatures(
-            num_inputs, self.num_frequencies, self.scale, key=key, dtype=dtype
-        )
+    ) -> RandomFourierFeatures:
+        normal = jax.random.normal(key, (self.num_frequencies, num_inputs), dtype)
+        return RandomFourierFeatures(self.scale * normal)
 
 
 @dataclasses.dataclass(frozen=True)
-class Periodic(EmbeddingOptions):
-    """`PeriodicEmbedding`, for tabular data.
+class PeriodicFeatures(EmbeddingOptions):
+    """`PeriodicEmbedding`, for tabular data; no boundary condition (`pann.pde.Periodic` is one).
 
     The first frequencies are normal with deviation `scale`, or, for a pair, log-uniform between.
     """
@@ -199,15 +149,23 @@ class Periodic(EmbeddingOptions):
 
     def build(
         self, num_inputs: int, activation: Activation, *, key: PRNGKeyArray, dtype: str
-    ) -> Embedding:
+    ) -> PeriodicEmbedding:
+        frequency_key, weight_key = jax.random.split(key)
+        shape = (num_inputs, self.num_frequencies)
+        if isinstance(self.scale, tuple):
+            count = num_inputs * self.num_frequencies
+            slopes = draw_slopes(self.scale, count, key=frequency_key, dtype=dtype)
+            frequencies = slopes.reshape(shape)
+        else:
+            frequencies = self.scale * jax.random.normal(frequency_key, shape, dtype)
+        weights = jax.random.normal(
+            weight_key, (num_inputs, self.size, 2 * self.num_frequencies), dtype
+        )
         return PeriodicEmbedding(
-            num_inputs,
-            self.num_frequencies,
-            self.size,
-            self.scale,
+            frequencies,
+            weights / jnp.sqrt(self.num_frequencies),
+            jnp.zeros((num_inputs, self.size), dtype),
             self.rectified,
-            key=key,
-            dtype=dtype,
         )
 
 
@@ -219,8 +177,15 @@ class AxisUnits(EmbeddingOptions):
 
     def build(
         self, num_inputs: int, activation: Activation, *, key: PRNGKeyArray, dtype: str
-    ) -> Embedding:
-        return AxisEmbedding(num_inputs, self.num_units, activation, key=key, dtype=dtype)
+    ) -> AxisEmbedding:
+        slope_key, center_key = jax.random.split(key)
+        shape = (self.num_units,)
+        return AxisEmbedding(
+            draw_slopes((2.0, 20.0), self.num_units, key=slope_key, dtype=dtype),
+            jax.random.uniform(center_key, shape, dtype, minval=-1.0, maxval=1.0),
+            num_inputs,
+            activation,
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,10 +208,8 @@ class Circles(EmbeddingOptions):
     def build(
         self, num_inputs: int, activation: Activation, *, key: PRNGKeyArray, dtype: str
     ) -> Embedding:
-        if self.frequencies == 0:
-            return CircleEmbedding(self.axes, num_inputs)
-        num_circles = num_inputs + len(self.axes)
-        waves = RandomFourierFeatures(
-            num_circles, self.frequencies, self.scale, key=key, dtype=dtype
-        )
+        waves = None
+        if self.frequencies > 0:
+            options = RandomFourier(self.frequencies, self.scale)
+            waves = options.build(num_inputs + len(self.axes), activation, key=key, dtype=dtype)
         return CircleEmbedding(self.axes, num_inputs, waves)

@@ -1,10 +1,10 @@
-"""How a network starts: Glorot's law, or features that a polynomial does not have already.
+"""Initial weights of a network: Glorot's law, or features that a polynomial does not have.
 
 A Glorot network is smooth, and its features lie almost in the span of a basis of moderate degree:
 added to a solved polynomial they change nothing. Complementary initialization gives the first
-layer steep units: scales drawn log-uniformly between that which the basis resolves and that which
-the points can resolve, each unit's hyperplane through a point of the domain, a share of the units
-along single axes.
+layer steep units: scales drawn log-uniformly between the one that the basis resolves and the one
+that the points can resolve, each unit's hyperplane through a point of the domain, a fraction of the
+units along single axes.
 """
 
 import abc
@@ -44,8 +44,8 @@ class Glorot(Initialization):
 class Complementary(Initialization):
     """First layer s_j n_j . (x - c_j): slopes s_j log-uniform in `scales`, c_j in the domain.
 
-    The direction n_j is a coordinate axis for the share `aligned` of the units, otherwise uniform
-    on the sphere. The layers after the first are Glorot's.
+    The direction n_j is a coordinate axis for the fraction `aligned` of the units, otherwise
+    uniform on the sphere. The layers after the first are Glorot's.
     """
 
     scales: tuple[float, float] = (2.0, 20.0)
@@ -56,7 +56,7 @@ class Complementary(Initialization):
         if not 0 < low <= high:
             raise ValueError(f"scales must be 0 < low <= high, got ({low:g}, {high:g})")
         if not 0 <= self.aligned <= 1:
-            raise ValueError(f"aligned is a share between 0 and 1, got {self.aligned:g}")
+            raise ValueError(f"aligned is a fraction between 0 and 1, got {self.aligned:g}")
 
     def layers(self, sizes: list[int], *, key: PRNGKeyArray, dtype: str) -> Layers:
         first_key, rest_key = jax.random.split(key)

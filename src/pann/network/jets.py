@@ -1,7 +1,8 @@
 """Jets: a function's value and derivatives at points, one array for each multi-index.
 
 A linear map acts on each of them alone, an activation by Faa di Bruno's formula, a product by
-Leibniz' rule. So does the Laplacian: where it alone is asked for, it is one array for all axes,
+Leibniz' rule. So does the Laplacian: where no other second derivative is needed, it is one array
+for all axes,
 
     lap f(z) = f'(z) lap z + f''(z) |grad z|^2,  lap(f g) = f lap g + 2 grad f . grad g + g lap f.
 """
@@ -19,8 +20,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from pann.network.activations import Activation, derivatives
+from pann.network.activations import Activation
 from pann.runtime.matmul import product
+from pann.runtime.platform import on_cpu
 
 Order = tuple[int, ...]
 
@@ -46,7 +48,7 @@ class Laplacian:
         """The sum, from its terms."""
         return functools.reduce(operator.add, (weight * of(order) for weight, order in self.terms))
 
-    # Programs keep jets in the order of their keys: multi-indices first.
+    # JAX sorts the keys of jets: multi-indices first.
     def __lt__(self, other: object) -> bool:
         return isinstance(other, Laplacian) and self.weights < other.weights
 
@@ -58,11 +60,9 @@ Derivative = Order | Laplacian
 # A derivative that is absent is zero; one that is the same at all points has a single row.
 Jet = dict[Derivative, Float[Array, "_ _"]]
 
-# ---- Derivatives ----
-
 
 def degree(derivative: Derivative) -> int:
-    """How often it differentiates."""
+    """The order of differentiation."""
     return 2 if isinstance(derivative, Laplacian) else sum(derivative)
 
 
@@ -78,7 +78,7 @@ def in_terms(derivatives: Iterable[Derivative]) -> tuple[Order, ...]:
 
 
 def gathered(jet: Jet, wanted: Iterable[Derivative]) -> Jet:
-    """What is wanted, Laplacians from their terms."""
+    """The wanted derivatives, Laplacians from their terms."""
     found: Jet = {}
     for derivative in wanted:
         if derivative in jet:
@@ -97,7 +97,7 @@ def lower_set(orders: Iterable[Order]) -> tuple[Order, ...]:
 
 
 def propagated(derivatives: Iterable[Derivative]) -> tuple[Derivative, ...]:
-    """What must be propagated to get the derivatives: all below them, Laplacians last."""
+    """The derivatives to propagate for those wanted: all below them, Laplacians last."""
     orders: list[Order] = []
     laplacians: dict[Laplacian, None] = {}
     for derivative in derivatives:
@@ -155,7 +155,7 @@ def splits(order: Derivative) -> tuple[tuple[int | float, Derivative, Derivative
 
 def activate(activation: Activation, jet: Jet, wanted: tuple[Derivative, ...]) -> Jet:
     highest = max(map(degree, wanted))
-    return compose(derivatives(activation, value_of(jet), highest), jet, wanted)
+    return compose(activation.derivatives(value_of(jet), highest), jet, wanted)
 
 
 def value_of(jet: Jet) -> Float[Array, "points width"]:
@@ -198,8 +198,8 @@ def linear(
     weight: Float[Array, "outputs inputs"], bias: Float[Array, " outputs"] | float, jet: Jet
 ) -> Jet:
     """weight @ z + bias, the bias on the value alone."""
-    if jax.default_backend() == "cpu":
-        # A single product is no faster here, and collecting its rows takes time.
+    if on_cpu():
+        # One product of all is no faster on a CPU, and stacking its rows takes time.
         mapped = {order: array @ weight.T for order, array in jet.items()}
     else:
         mapped = _stacked(weight, jet)

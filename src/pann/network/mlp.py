@@ -1,4 +1,8 @@
-"""The neural half: a multilayer perceptron seen as the basis of its last hidden layer."""
+"""Multilayer perceptrons, seen as the basis psi of their last hidden layer: plain and gated.
+
+A network is built from its arrays; `draw_network` draws them. The output coefficients a are not
+here: they belong to the model, next to the polynomial's b.
+"""
 
 from collections.abc import Sequence
 
@@ -14,37 +18,13 @@ from pann.network.initialization import Glorot, Initialization
 
 
 class MLP(eqx.Module):
-    """x -> psi(x): every layer, the last one too, ends with the activation (paper, eq. 2.3).
-
-    The output coefficients a are not here: they belong to the model, beside the polynomial's b.
-    """
+    """x -> psi(x): every layer, the last one too, ends with the activation (paper, eq. 2.3)."""
 
     embedding: Embedding | None
-    weights: list[Float[Array, "outputs inputs"]]
-    biases: list[Float[Array, " outputs"]]
+    weights: list[Float[Array, "_outputs _inputs"]]
+    biases: list[Float[Array, " _outputs"]]
     activation: Activation = eqx.field(static=True)
-    dropout: float = eqx.field(static=True)
-
-    def __init__(
-        self,
-        num_inputs: int,
-        widths: Sequence[int],
-        activation: Activation,
-        *,
-        key: PRNGKeyArray,
-        initialization: Initialization | None = None,
-        embedding: Embedding | None = None,
-        dropout: float = 0.0,
-        dtype: str = "float64",
-    ):
-        if embedding is not None:
-            num_inputs = embedding.num_outputs
-        layers = (initialization or Glorot()).layers([num_inputs, *widths], key=key, dtype=dtype)
-        self.embedding = embedding
-        self.weights = [weight for weight, _ in layers]
-        self.biases = [bias for _, bias in layers]
-        self.activation = activation
-        self.dropout = dropout
+    dropout: float = eqx.field(static=True, default=0.0)
 
     @property
     def width(self) -> int:
@@ -66,68 +46,30 @@ class MLP(eqx.Module):
 
     def select(self, kept: Int[np.ndarray, " kept"]) -> "MLP":
         """The same network with only these units of its last hidden layer."""
-        # NumPy picks them: JAX would compile a program for every number of units.
-        with jax.enable_x64(True):
-            last = (self.weights[-1], self.biases[-1])
-            return eqx.tree_at(
-                lambda net: (net.weights[-1], net.biases[-1]),
-                self,
-                tuple(jax.device_put(np.asarray(array)[kept]) for array in last),
-            )
-
-
-# ---- A perceptron whose hidden layers are gates between two encodings of the input ----
+        last = _taken(kept, self.weights[-1], self.biases[-1])
+        return eqx.tree_at(lambda net: (net.weights[-1], net.biases[-1]), self, last)
 
 
 class ModifiedMLP(eqx.Module):
     """x -> psi(x) with H_1 = s(W_0 x + b_0), Z_k = s(W_k H_k + b_k), H_{k+1} = U + Z_k (V - U).
 
-    The encoders U and V are s(W x + b) with weights and biases of their own; psi is the last H
-    (Wang, Teng and Perdikaris 2021, "Understanding and mitigating gradient flow pathologies in
-    physics-informed neural networks"). `kept` has the units of U and V that are left in the last
-    H; None stands for all.
+    The hidden layers are gates Z between two encodings of the input, U and V, each s(W x + b) with
+    its own weights and biases; psi is the last H (Wang, Teng and Perdikaris 2021, "Understanding
+    and mitigating gradient flow pathologies in physics-informed neural networks"). `kept` has the
+    units of U and V that are left in the last H; None stands for all.
     """
 
     embedding: Embedding | None
-    weights: list[Float[Array, "outputs inputs"]]
-    biases: list[Float[Array, " outputs"]]
+    weights: list[Float[Array, "_outputs _inputs"]]
+    biases: list[Float[Array, " _outputs"]]
     encoder_weights: list[Float[Array, "width inputs"]]
     encoder_biases: list[Float[Array, " width"]]
     kept: Int[Array, " kept"] | None
     activation: Activation = eqx.field(static=True)
 
-    def __init__(
-        self,
-        num_inputs: int,
-        widths: Sequence[int],
-        activation: Activation,
-        *,
-        key: PRNGKeyArray,
-        initialization: Initialization | None = None,
-        embedding: Embedding | None = None,
-        dtype: str = "float64",
-    ):
-        check_gated_widths(widths)
-        if embedding is not None:
-            num_inputs = embedding.num_outputs
-        initialization = initialization or Glorot()
-        key, *encoder_keys = jax.random.split(key, 3)
-        layers = initialization.layers([num_inputs, *widths], key=key, dtype=dtype)
-        encoders = [
-            initialization.layers([num_inputs, widths[0]], key=encoder_key, dtype=dtype)[0]
-            for encoder_key in encoder_keys
-        ]
-        self.embedding = embedding
-        self.weights = [weight for weight, _ in layers]
-        self.biases = [bias for _, bias in layers]
-        self.encoder_weights = [weight for weight, _ in encoders]
-        self.encoder_biases = [bias for _, bias in encoders]
-        self.activation = activation
-        self.kept = None
-
     @property
     def dropout(self) -> float:
-        """None: a gate is not a unit that can be left out."""
+        """Zero: a gate is not a unit that can be left out."""
         return 0.0
 
     @property
@@ -153,24 +95,64 @@ class ModifiedMLP(eqx.Module):
     def select(self, kept: Int[np.ndarray, " kept"]) -> "ModifiedMLP":
         """The same network with only these units of its last hidden layer."""
         # The gates before the last need all units of the encoders, which therefore stay whole.
-        units = np.arange(self.width) if self.kept is None else np.asarray(self.kept)
-        with jax.enable_x64(True):
-            last = (self.weights[-1], self.biases[-1], units)
-            return eqx.tree_at(
-                lambda net: (net.weights[-1], net.biases[-1], net.kept),
-                self,
-                tuple(jax.device_put(np.asarray(array)[kept]) for array in last),
-                is_leaf=lambda node: node is None,
-            )
+        units = np.arange(self.width) if self.kept is None else self.kept
+        return eqx.tree_at(
+            lambda net: (net.weights[-1], net.biases[-1], net.kept),
+            self,
+            _taken(kept, self.weights[-1], self.biases[-1], units),
+            is_leaf=lambda node: node is None,
+        )
 
 
 Network = MLP | ModifiedMLP
 
 
+def draw_network(
+    num_inputs: int,
+    widths: Sequence[int],
+    activation: Activation,
+    *,
+    key: PRNGKeyArray,
+    gated: bool = False,
+    initialization: Initialization | None = None,
+    embedding: Embedding | None = None,
+    dropout: float = 0.0,
+    dtype: str = "float64",
+) -> Network:
+    """A network with random layers of these widths: an `MLP`, or, if `gated`, a `ModifiedMLP`."""
+    if embedding is not None:
+        num_inputs = embedding.num_outputs
+    initialization = initialization or Glorot()
+    sizes = [num_inputs, *widths]
+    if not gated:
+        weights, biases = _transposed(initialization.layers(sizes, key=key, dtype=dtype))
+        return MLP(embedding, weights, biases, activation, dropout)
+    check_gated_widths(widths)
+    key, *encoder_keys = jax.random.split(key, 3)
+    weights, biases = _transposed(initialization.layers(sizes, key=key, dtype=dtype))
+    encoders = [
+        initialization.layers(sizes[:2], key=encoder_key, dtype=dtype)[0]
+        for encoder_key in encoder_keys
+    ]
+    return ModifiedMLP(
+        embedding, weights, biases, *_transposed(encoders), kept=None, activation=activation
+    )
+
+
 def check_gated_widths(widths: Sequence[int]) -> None:
-    """Gates mix units one by one, so every layer has as many of them; the first has no gate."""
+    """Gates mix units one by one, so all layers are equally wide; the first has no gate."""
     if len(widths) < 2 or len(set(widths)) > 1:
         raise ValueError(
             "a modified network needs two or more hidden layers of equal width, got "
             f"{tuple(widths)}; give one width and a depth, such as width=64, depth=3"
         )
+
+
+def _transposed(layers: Sequence[tuple[Array, Array]]) -> tuple[list[Array], list[Array]]:
+    return [weight for weight, _ in layers], [bias for _, bias in layers]
+
+
+def _taken(kept: Int[np.ndarray, " kept"], *arrays: Array | np.ndarray) -> tuple[Array, ...]:
+    # NumPy selects the rows: JAX would compile a program for every number of them.
+    with jax.enable_x64(True):
+        return tuple(jax.device_put(np.asarray(array)[kept]) for array in arrays)

@@ -14,8 +14,8 @@ class ProductUnits(eqx.Module):
     their cells, the last one repeated where a function has fewer cells than another;
     `coefficients` those of s^3, s^2, s and 1 in a cell, with s from 0 to 1 across it.
 
-    They are fitted by a stage of their own, `AddProducts`; the other stages move only their share
-    a in the model.
+    Their own stage, `AddProducts`, fits them; the other stages move only their coefficients a in
+    the model.
     """
 
     breaks: Float[Array, "*trials units d ends"]

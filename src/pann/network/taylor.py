@@ -1,4 +1,4 @@
-"""Partial derivatives of a network's features, all that are asked for in one forward pass.
+"""Partial derivatives of a network's features, all of them in one forward pass.
 
 Taylor mode in several variables: every layer maps the derivatives of its inputs, one array for
 each multi-index, to those of its outputs. A linear map acts on each of them alone, an activation f
@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pann.network.activations import Activation, ReLU, Sin, derivatives, directional
+from pann.network.activations import Activation, ReLU, Sin, directional
 from pann.network.embeddings import (
     AxisEmbedding,
     CircleEmbedding,
@@ -49,6 +49,7 @@ from pann.network.jets import (
     value_of,
 )
 from pann.network.mlp import MLP, ModifiedMLP, Network
+from pann.runtime.platform import on_cpu
 
 PointFunction = Callable[[Float[Array, " d"]], Float[Array, " width"]]
 
@@ -83,8 +84,8 @@ def _layers(
     for layer, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
         wanted = needed if layer < last else orders
         units: Callable[[Jet], Jet] = functools.partial(activate, network.activation, wanted=wanted)
-        if jax.default_backend() == "cpu":
-            # Of a layer only its inputs are kept for the gradient: there it takes less time to
+        if on_cpu():
+            # Only the inputs of a layer are kept for the gradient: on a CPU it takes less time to
             # compute the rest again, unit by unit, than to store and to read it.
             units = jax.checkpoint(units)
         jet = units(linear(weight, bias, jet))
@@ -117,14 +118,14 @@ def _gated_layers(
 
 
 def smoothness(activation: Activation) -> int | None:
-    """How many derivatives the activation has: ReLU 1, RePU(p) p; None if there is no end."""
+    """How many derivatives the activation has: ReLU 1, RePU(p) p; None for infinitely many."""
     return None if math.isinf(activation.smoothness) else int(activation.smoothness)
 
 
 def check_orders(
     network: Network | HasFeatures, num_inputs: int, orders: tuple[Derivative, ...]
 ) -> None:
-    """Refuse what is no derivative, or more than the activation has."""
+    """Refuse a tuple that is no derivative, or a higher order than the activation has."""
     for order in in_terms(orders):
         if len(order) != num_inputs or min(order) < 0:
             raise ValueError(
@@ -143,14 +144,14 @@ def check_orders(
 
 
 def _limits(network: Network) -> Iterator[tuple[str, int | None, str]]:
-    """What bounds the order of a derivative: its name, the bound, and what to use instead."""
+    """Bounds on the order of a derivative: what has it, the bound, and what to use instead."""
     cure = "the activation tanh or sin, or RePU of a higher power"
     yield f"the activation {network.activation}", smoothness(network.activation), cure
     embedding = network.embedding
     if isinstance(embedding, AxisEmbedding):
         yield f"the embedding's {embedding.activation}", smoothness(embedding.activation), cure
     if isinstance(embedding, PeriodicEmbedding) and embedding.rectified:
-        yield "the rectified embedding", smoothness(ReLU()), "Periodic(rectified=False)"
+        yield "the rectified embedding", smoothness(ReLU()), "PeriodicFeatures(rectified=False)"
 
 
 def _unit(axis: int, num_inputs: int) -> Order:
@@ -204,7 +205,7 @@ def _random(embedding: RandomFourierFeatures, jet: Jet, wanted: tuple[Order, ...
 
 def _waves(phase: Jet, wanted: tuple[Order, ...]) -> Jet:
     """cos and sin of the phase, side by side."""
-    sine = derivatives(Sin(), value_of(phase), max(map(sum, wanted)) + 1)
+    sine = Sin().derivatives(value_of(phase), max(map(sum, wanted)) + 1)
     pair = (compose(sine[1:], phase, wanted), compose(sine[:-1], phase, wanted))
     return {order: jnp.concatenate([wave[order] for wave in pair], axis=1) for order in wanted}
 

@@ -1,10 +1,11 @@
-"""A step along a direction to where the strong Wolfe conditions hold (Nocedal and Wright, 3.5).
+"""L-BFGS (Liu and Nocedal 1989) with a line search for the strong Wolfe conditions.
 
-    f(x + t p) <= f(x) + c1 t f'(0),    |f'(t)| <= c2 |f'(0)|.
+    f(x + t p) <= f(x) + c1 t f'(0),    |f'(t)| <= c2 |f'(0)|    (Nocedal and Wright, 3.5)
 
-Where rounding hides the decrease, slopes tell of it (Hager and Zhang 2005). A search evaluates once
-a step, whether it looks for an interval or narrows one down: trials that are mapped wait for each
-other, but do nothing in vain. What it ends with has value and gradient: nothing is computed twice.
+Where rounding hides the decrease, slopes show it (Hager and Zhang 2005). A search evaluates once
+per step, whether it looks for an interval or narrows one: under `vmap` searches wait for each
+other, but nothing is evaluated in vain. The point found has its value and gradient: nothing is
+computed twice.
 """
 
 from collections.abc import Callable
@@ -17,8 +18,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 DECREASE, CURVATURE = 1e-4, 0.9
 MAX_STEPS = 25
-# The next step, as a share of the interval, or as a multiple of the last one.
-SHARES, MULTIPLES = (0.1, 0.9), (1.5, 10.0)
+# The next step, as a fraction of the interval, or as a multiple of the last one.
+FRACTIONS, MULTIPLES = (0.1, 0.9), (1.5, 10.0)
 
 
 class Evaluated(eqx.Module):
@@ -42,7 +43,7 @@ class _End(eqx.Module):
 
 
 class _Search(eqx.Module):
-    """`low` has the least value so far of those that are low enough; `best` is the place there."""
+    """`low` has the least value so far of those that are low enough; `best` is the point there."""
 
     low: _End
     high: _End
@@ -60,10 +61,10 @@ def search(
     first: Float[Array, ""],
     noise: Float[Array, ""] | float,
 ) -> tuple[Evaluated, Int[Array, ""]]:
-    """The place found, which is the start where no step is low enough, and how many were tried.
+    """The point found, or the start where no step is low enough, and how many were tried.
 
-    `first` is the step that is tried first; without a descent none is. A value may be as low as the
-    first one if it is above it by no more than the share `noise`.
+    `first` is the step that is tried first; none is if the direction does not descend. A value
+    counts as low as that of the start if it is above it by no more than the fraction `noise`.
     """
     slope = start.gradient @ direction
     here = _End(jnp.zeros_like(first), start.value, slope)
@@ -80,8 +81,8 @@ def search(
         return ~now.is_done & (now.count < MAX_STEPS)
 
     def narrow(now: _Search) -> _Search:
-        place = evaluate(start.vector + now.step * direction)
-        end = _End(now.step, place.value, place.gradient @ direction)
+        point = evaluate(start.vector + now.step * direction)
+        end = _End(now.step, point.value, point.gradient @ direction)
         is_finite = jnp.isfinite(end.value) & jnp.isfinite(end.slope)
         is_better = is_finite & falls(end) & (end.value < now.low.value)
         is_flat = jnp.abs(end.slope) <= CURVATURE * jnp.abs(slope)
@@ -92,13 +93,13 @@ def search(
         low = _pick(is_better, end, now.low)
         high = _pick(is_better, _pick(turns, now.low, now.high), end)
         has_interval = now.has_interval | ~is_better | turns
-        # Where rounding tells two places no more apart, there is nothing between them.
-        is_same = jnp.all(place.vector == now.best.vector)
+        # Where rounding no longer tells two points apart, there is nothing between them.
+        is_same = jnp.all(point.vector == now.best.vector)
         following = jnp.where(has_interval, _between(low, high), _beyond(now.low, end))
         return _Search(
             low,
             high,
-            _pick(is_better | is_found, place, now.best),
+            _pick(is_better | is_found, point, now.best),
             following.astype(now.step.dtype),
             has_interval,
             is_found | is_same,
@@ -118,11 +119,11 @@ def _pick(which: Bool[Array, ""], one: Any, other: Any) -> Any:
 def _between(low: _End, high: _End) -> Float[Array, ""]:
     """Where the cubic through both ends is least, not too close to either; else the middle."""
     width = high.step - low.step
-    share = (_minimum(low, high) - low.step) / width
-    share = jnp.where(jnp.isfinite(share), jnp.clip(share, *SHARES), 0.5)
+    fraction = (_minimum(low, high) - low.step) / width
+    fraction = jnp.where(jnp.isfinite(fraction), jnp.clip(fraction, *FRACTIONS), 0.5)
     # A value that is not finite says nothing of where to go.
-    share = jnp.where(jnp.isfinite(high.value), share, SHARES[0])
-    return low.step + share * width
+    fraction = jnp.where(jnp.isfinite(high.value), fraction, FRACTIONS[0])
+    return low.step + fraction * width
 
 
 def _beyond(before: _End, now: _End) -> Float[Array, ""]:
@@ -140,18 +141,17 @@ def _minimum(one: _End, other: _End) -> Float[Array, ""]:
     return other.step - width * (other.slope + root - d1) / (other.slope - one.slope + 2 * root)
 
 
-# ---- L-BFGS (Liu and Nocedal 1989) ----
+# ---- Iterations ----
 
-
-# What is assumed at first, and at most.
+# Noise of the function, relative to it, that is assumed at first, and at most.
 LEAST_NOISE, MOST_NOISE = 1e-6, 1e-2
 
 
 class Memory(eqx.Module):
     """Pairs of a step s and a change y, each over sqrt(s . y), the last one at the end.
 
-    They are zero where there is none yet. `gamma` is s . y / y . y of the last, or 0; `noise` that
-    of the loss, relative to it.
+    They are zero where there is none yet. `gamma` is s . y / y . y of the last, or 0; `noise` is
+    that of the function, relative to it.
     """
 
     steps: Float[Array, "pairs size"]
@@ -171,7 +171,7 @@ class Memory(eqx.Module):
         join = lambda rows, row: jnp.concatenate([rows[1:], (scale * row)[None]])
         pairs = (join(self.steps, step), join(self.changes, change))
         new = Memory(*pairs, product / square, self.noise)
-        return jax.tree.map(lambda a, b: jnp.where(is_convex, a, b), new, self)
+        return _pick(is_convex, new, self)
 
     def noisier(self) -> "Memory":
         """With ten times the noise, or without pairs where that is too much."""
@@ -189,17 +189,17 @@ class Memory(eqx.Module):
 
         def newest_first(q: Array, pair: tuple[Array, Array]) -> tuple[Array, Array]:
             step, change = pair
-            share = step @ q
-            return q - share * change, share
+            weight = step @ q
+            return q - weight * change, weight
 
         def oldest_first(r: Array, pair: tuple[Array, Array, Array]) -> tuple[Array, None]:
-            step, change, share = pair
-            return r + (share - change @ r) * step, None
+            step, change, weight = pair
+            return r + (weight - change @ r) * step, None
 
         pairs = (self.steps, self.changes)
-        q, shares = jax.lax.scan(newest_first, gradient, pairs, reverse=True)
+        q, weights = jax.lax.scan(newest_first, gradient, pairs, reverse=True)
         scaled = jnp.where(self.is_empty, 1.0, self.gamma) * q
-        return -jax.lax.scan(oldest_first, scaled, (*pairs, shares))[0]
+        return -jax.lax.scan(oldest_first, scaled, (*pairs, weights))[0]
 
 
 def empty_memory(num_pairs: int, vector: Float[Array, " size"]) -> Memory:
@@ -211,21 +211,20 @@ def empty_memory(num_pairs: int, vector: Float[Array, " size"]) -> Memory:
 class Iteration(NamedTuple):
     """Where it led, and whether it is stuck: no step is lower, not even down the gradient."""
 
-    place: Evaluated
+    point: Evaluated
     memory: Memory
     is_stuck: Bool[Array, ""]
     num_evaluations: Int[Array, ""]
 
 
-def iterate(evaluate: Evaluate, place: Evaluated, memory: Memory) -> Iteration:
+def iterate(evaluate: Evaluate, point: Evaluated, memory: Memory) -> Iteration:
     """One iteration of L-BFGS."""
-    direction = memory.direction(place.gradient)
-    # Without pairs nothing is known of how far to go: not further than by one in all.
-    size = jnp.sum(jnp.abs(place.gradient))
+    direction = memory.direction(point.gradient)
+    # Without pairs the length is unknown: a step of at most 1 in the sum of absolute values.
+    size = jnp.sum(jnp.abs(point.gradient))
     first = jnp.where(memory.is_empty, jnp.minimum(1.0, 1.0 / size), 1.0)
-    found, count = search(evaluate, place, direction, first, memory.noise)
-    has_moved = jnp.any(found.vector != place.vector)
-    longer = memory.after(found.vector - place.vector, found.gradient - place.gradient)
-    noisier = memory.noisier()
-    kept = jax.tree.map(lambda a, b: jnp.where(has_moved, a, b), longer, noisier)
+    found, count = search(evaluate, point, direction, first, memory.noise)
+    has_moved = jnp.any(found.vector != point.vector)
+    longer = memory.after(found.vector - point.vector, found.gradient - point.gradient)
+    kept = _pick(has_moved, longer, memory.noisier())
     return Iteration(found, kept, ~has_moved & memory.is_empty, count)

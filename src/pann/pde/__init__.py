@@ -13,6 +13,7 @@ from pann.pde.conditions import (
     Robin,
 )
 from pann.pde.problem import Problem
+from pann.pde.rows import equation_rows
 
 __all__ = [
     "Break",
@@ -26,4 +27,5 @@ __all__ = [
     "Periodic",
     "Problem",
     "Robin",
+    "equation_rows",
 ]

@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pann.domain import Faces
+from pann.domain import Box, Faces
 from pann.pde.arguments import check_arguments
 from pann.pde.conditions import (
     FEWEST_POINTS,
+    SAME_PLANE,
     Break,
     Condition,
     Data,
@@ -23,8 +24,11 @@ from pann.pde.conditions import (
     Periodic,
     Robin,
     check_values,
+    is_same_plane,
+    values_at,
 )
-from pann.pde.interfaces import check_interface, check_plane
+from pann.pde.fields import NeedsNumber, NoDerivative, Numbers
+from pann.pde.interfaces import moved_off
 from pann.pde.problem import Problem
 from pann.pde.trace import NUM_POINTS
 
@@ -54,9 +58,7 @@ def _check(problem: Problem) -> None:
     for position, condition in enumerate(conditions):
         _check_condition(problem, condition)
         if isinstance(condition, Interface):
-            which, before = problem.field_number(condition), conditions[:position]
-            same = [other for other in before if problem.field_number(other) == which]
-            check_interface(problem.domain, condition, same)
+            _check_interface(problem, condition, conditions[:position])
         _check_functions(problem, condition)
     for field in problem.fields:
         _check_hard(problem, field)
@@ -66,7 +68,6 @@ def _check(problem: Problem) -> None:
             f"{problem.name} has no conditions: infinitely many solutions; add for instance "
             "conditions=[pann.Dirichlet(domain.boundary, 0.0)]"
         )
-    _check_order_at_interfaces(problem)
     _check_residual(problem)
     for number in range(len(problem.fields)):
         _check_states(problem, number)
@@ -104,7 +105,7 @@ def _check_condition(problem: Problem, condition: Condition) -> None:
             "conditions=[pann.Dirichlet(domain.boundary, 0.0)]"
         )
     if isinstance(condition, Break):
-        check_plane(domain, condition)
+        _check_plane(domain, condition)
         return
     what = type(condition).__name__
     field = condition.field
@@ -195,8 +196,8 @@ def _check_hard(problem: Problem, field: str) -> None:
             )
         if order == 1 and (axis, "upper", 0) in traces:
             raise ValueError(
-                f"'{field}' has hard conditions on value and derivative at the first moment "
-                f"and on the value at the last one, along '{time}'; use hard=False for one"
+                f"'{field}' has hard conditions on value and derivative at the initial time "
+                f"and on the value at the final time, along '{time}'; use hard=False for one"
             )
     if traces and has_integrals(problem):
         raise ValueError(
@@ -218,18 +219,6 @@ def has_integrals(problem: Problem) -> bool:
     return given or problem.asked.has_integrals
 
 
-def _check_order_at_interfaces(problem: Problem) -> None:
-    for condition in problem.conditions:
-        if isinstance(condition, Interface):
-            order = problem.highest_order(problem.field_number(condition), condition.axis)
-            if order > 2:
-                raise ValueError(
-                    f"Interface ties value and flux, enough for equations of second order; "
-                    f"this one is of order {order} along '{condition.axis}'; write it as a "
-                    "system of second order"
-                )
-
-
 def _check_states(problem: Problem, field: int) -> None:
     """As many states at the ends of time as the order in time, unless data stand in for some."""
     time, name = problem.domain.time, problem.fields[field]
@@ -237,19 +226,17 @@ def _check_states(problem: Problem, field: int) -> None:
         return
     own = [each for each in problem.conditions if problem.field_number(each) == field]
     given = {each.order for each in own if isinstance(each, Initial)}
-    others = [
-        each
-        for each in problem.conditions
-        if isinstance(each, Data | Integral | Periodic)
-        or (
-            isinstance(each, Dirichlet | Neumann | Robin)
-            and any(axis == time for axis, _ in each.faces.sides)
-        )
-    ]
-    order = problem.asked.highest(problem.domain.names.index(time), field)
-    if len(given) >= order or any(
-        not isinstance(each, Periodic) or each.axis == time for each in others
-    ):
+    order = problem.highest_order(field, time)
+
+    def stands_in(condition: Condition) -> bool:
+        match condition:
+            case Dirichlet() | Neumann() | Robin():
+                return any(axis == time for axis, _ in condition.faces.sides)
+            case Periodic():
+                return condition.axis == time
+        return isinstance(condition, Data | Integral)
+
+    if len(given) >= order or any(map(stands_in, problem.conditions)):
         return
     missing = [k for k in range(order) if k not in given]
     cures = ", ".join("pann.Initial(...)" if k == 0 else f"pann.Initial(..., {k})" for k in missing)
@@ -268,37 +255,82 @@ def _short(value: Any) -> str:
     return shown if is_short else f"a {type(value).__name__}"
 
 
+def _check_plane(domain: Box, condition: Interface | Break) -> None:
+    """Refuse a plane that is not inside, or across an axis that cannot be cut."""
+    what, axis, at = type(condition).__name__, condition.axis, condition.at
+    if axis not in domain.names:
+        raise ValueError(
+            f"{what} names axis '{axis}', which is not in the domain; its axes are "
+            f"{', '.join(domain.names)}"
+        )
+    if axis in domain.periodic:
+        raise ValueError(
+            f"{what} is across axis '{axis}', which is periodic; make the box without "
+            "periodic=... and use the condition pann.pde.Periodic"
+        )
+    if axis == domain.time:
+        raise ValueError(
+            f"{what} is across axis '{axis}', which is time; solve one interval after the other"
+        )
+    index = domain.names.index(axis)
+    low, high = domain.lower[index], domain.upper[index]
+    room = SAME_PLANE * (high - low)
+    if not low + room < at < high - room:
+        raise ValueError(f"{what} is at {axis} = {at}, which must lie inside ({low:g}, {high:g})")
+
+
+def _check_interface(problem: Problem, condition: Interface, before: Sequence[Condition]) -> None:
+    """Refuse a plane that is there twice, or has a coefficient that is not finite."""
+    domain, axis, at = problem.domain, condition.axis, condition.at
+    _check_plane(domain, condition)
+    field = problem.field_number(condition)
+    same_field = [other for other in before if problem.field_number(other) == field]
+    for other in same_field:
+        if isinstance(other, Interface) and is_same_plane(domain, other, axis, at):
+            raise ValueError(
+                f"there are two conditions Interface at {axis} = {at} for the same field; "
+                "put jump and flux_jump into one"
+            )
+    rng = np.random.default_rng(0)
+    points = domain.from_reference(rng.uniform(-0.9, 0.9, (NUM_POINTS, domain.dimension)))
+    points[:, domain.names.index(axis)] = at
+    for side in (-1.0, 1.0):
+        try:
+            values_at(condition.coefficient, domain, moved_off(domain, points, axis, at, side))
+        except ValueError as error:
+            raise ValueError(f"Interface at {axis} = {at}, coefficient: {error}") from None
+    order = problem.highest_order(field, axis)
+    if order > 2:
+        raise ValueError(
+            f"Interface ties value and flux, enough for equations of second order; this one is of "
+            f"order {order} along '{axis}'; write it as a system of second order"
+        )
+
+
 # ---- The residual ----
 
 
 def _explained(problem: Problem, error: Exception) -> Exception:
     """A sentence with a cure for what went wrong while a residual ran on symbols."""
     field, text = problem.fields[0], str(error).split("\n")[0]
+    if isinstance(error, NeedsNumber | NoDerivative | ValueError):
+        return ValueError(text)
     if isinstance(error, jax.errors.TracerArrayConversionError):
         return ValueError(
             "the residual gives the same numbers to functions of NumPy and to functions of JAX; "
             "use those of jax.numpy alone, jnp.sin for np.sin"
         )
-    asks_for_a_number = "scalar arrays can be converted" in text or "truth value" in text
-    if isinstance(error, jax.errors.ConcretizationTypeError) or asks_for_a_number:
+    if isinstance(error, AttributeError) and isinstance(error.obj, jax.Array | Numbers):
         return ValueError(
-            "the residual asks for the number at a point while it is compiled for all of them (by "
-            "if, min, max, float or a function of math); use jnp.where, jnp.minimum, jnp.sin, ..."
+            "an expression was differentiated, but only fields have derivatives; write it out, "
+            f"(k * {field}.x).x as k_x * {field}.x + k * {field}.xx ({text})"
         )
+    # JAX asks a field for `__jax_array__` in sums and products, too: only its error tells.
     if isinstance(error, TypeError) and "Field" in text:
         return ValueError(
             "a function of jnp was given a field; give it the value, for instance "
             f"jnp.sin({field}.value) ({text})"
         )
-    if isinstance(error, AttributeError) and text.startswith(f"{field}."):
-        return ValueError(text)
-    if isinstance(error, AttributeError) and ("no attribute" in text or "Tracer has no" in text):
-        return ValueError(
-            "an expression was differentiated, but only fields have derivatives; write it out, "
-            f"(k * {field}.x).x as k_x * {field}.x + k * {field}.xx ({text})"
-        )
-    if isinstance(error, AttributeError | ValueError):
-        return ValueError(text)
     return ValueError(f"the residual failed with {type(error).__name__}: {text}; look there first")
 
 
@@ -317,8 +349,8 @@ def _check_residual(problem: Problem) -> None:
     some = rng.permutation(NUM_POINTS)[: NUM_POINTS // 2]
 
     def at(rows: np.ndarray | slice) -> tuple[jax.Array, ...]:
-        get = lambda field, order: jnp.asarray(values[field, order][rows])
-        return problem.evaluate(get, jnp.asarray(inside[rows]), problem.parameters)
+        channels = {channel: array[rows] for channel, array in values.items()}
+        return problem.evaluate_at(jnp.asarray(inside[rows]), channels)
 
     with jax.enable_x64(True):
         whole, part = jax.jit(lambda: (at(slice(None)), at(some)))()

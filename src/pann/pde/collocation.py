@@ -3,6 +3,7 @@
 A block has points, tables of the derivatives that its operator asks for, and weights. At each of
 its points the operator is a function of the channels D^order u_field alone, so that its
 linearization is one number for each channel, and the Jacobian in b is a sum of tables times these.
+Of a block in chunks the tables are made for one chunk at a time (`pann.runtime.chunks`).
 """
 
 import dataclasses
@@ -13,22 +14,25 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from pann.basis import Basis
-from pann.basis.in_program import tabulate
+from pann.basis.basis import tabulate
 from pann.domain import Box
 from pann.network.jets import Derivative, Laplacian, Order
 from pann.pde.problem import Problem
 from pann.runtime import chunks
 from pann.runtime.cache import BoundedCache
-from pann.runtime.chunks import Chunking
+from pann.runtime.chunks import Chunking, InChunks
 from pann.runtime.matmul import combine
 
 Get = Callable[[int, Derivative], Array]
-# Residuals of shape (points,) each, from channels, coordinates, fixed numbers a point, parameters.
-Operator = Callable[[Get, Array, Mapping[str, Array], Mapping[str, Array]], tuple[Array, ...]]
+# Residuals of shape (points,) each, from channels, coordinates and parameters. An operator is a
+# tree: its leaves, if any, are numbers at the points. Equal trees share a compiled program.
+Operator = Callable[[Get, Array, Mapping[str, Array]], tuple[Array, ...]]
 
+# What a block asks to hold; data may be noisy.
+EQUATION, CONDITION, DATA = "equation", "condition", "data"
 
 # Groups of columns of a least-squares problem, which have their rows in common.
 Columns = tuple[Float[Array, "rows _"], ...]
@@ -38,7 +42,8 @@ class Block(eqx.Module):
     """Residuals operator(channels) - target at some points, times weights.
 
     With `x_minus` the channels are differences between two points each, the derivatives at either
-    point times its column of `factors`.
+    point times its column of `factors`. `values` is the table of the basis itself, where training
+    asks for it.
     """
 
     x: Float[Array, "points d"]
@@ -48,11 +53,12 @@ class Block(eqx.Module):
     tables: tuple[Float[Array, "points terms"], ...]
     target: Float[Array, "points residuals"]
     weights: Float[Array, " points"]
-    extra: dict[str, Float[Array, " points"]]
+    operator: Operator
     name: str = eqx.field(static=True)
+    kind: str = eqx.field(static=True)
     orders: tuple[Derivative, ...] = eqx.field(static=True)
-    operator: Operator = eqx.field(static=True)
     num_fields: int = eqx.field(static=True)
+    values: Float[Array, "points terms"] | None = None
 
     @property
     def num_points(self) -> int:
@@ -76,7 +82,7 @@ class Block(eqx.Module):
         self, channels: Float[Array, "orders points fields"], parameters: Mapping[str, Array]
     ) -> Float[Array, "points residuals"]:
         get = lambda field, order: channels[self.orders.index(order), :, field]
-        parts = self.operator(get, self.coordinates, self.extra, parameters)
+        parts = self.operator(get, self.coordinates, parameters)
         columns = [jnp.broadcast_to(part, self.weights.shape) for part in parts]
         # Coefficients of the user's may be double where the rest is single.
         values = jnp.stack(columns, axis=1).astype(self.target.dtype)
@@ -101,9 +107,9 @@ class Block(eqx.Module):
 
     def between(
         self,
-        channels: Float[Array, "orders points fields"],
-        minus: Float[Array, "orders points fields"],
-    ) -> Float[Array, "orders points fields"]:
+        channels: Float[Array, "*any points columns"],
+        minus: Float[Array, "*any points columns"],
+    ) -> Float[Array, "*any points columns"]:
         """The differences between the points and those of `x_minus`, times their factors."""
         assert self.factors is not None
         return self.factors[:, :1] * channels - self.factors[:, 1:] * minus
@@ -128,6 +134,10 @@ class Block(eqx.Module):
         return stacked.reshape(-1, stacked.shape[2])
 
 
+# In chunks, `points` are the arrays of a block without tables, and `complete` adds these.
+ChunkedBlock = InChunks
+
+
 @dataclasses.dataclass(frozen=True)
 class Placed:
     """Where a block holds, before its tables are made."""
@@ -138,7 +148,7 @@ class Placed:
     weight: float
     orders: tuple[Derivative, ...]
     operator: Operator
-    extra: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    kind: str = CONDITION
     minus: np.ndarray | None = None
     factors: np.ndarray | None = None  # with `minus`: a row for each pair, 1 and 1 if left out
 
@@ -156,7 +166,7 @@ _MADE: BoundedCache[dict[str, Any]] = BoundedCache(64 * 2**20)
 def make_block(placed: Placed, problem: Problem, basis: Basis | None, precision: str) -> Block:
     """Tables and arrays for one set of rows; every point counts 1 / sqrt(points).
 
-    Without a basis there are no tables: `tabulated` makes them where they are needed.
+    Without a basis there are no tables: `WithTables` makes them where they are needed.
     """
     # In single precision where JAX has no other.
     dtype, domain = jax.dtypes.canonicalize_dtype(precision), problem.domain
@@ -169,16 +179,15 @@ def make_block(placed: Placed, problem: Problem, basis: Basis | None, precision:
     num_bytes = dtype.itemsize * len(placed.points) * (columns + 1)
     # Moved all at once: jnp.asarray would compile a program for each shape, too.
     made = _MADE.get(key, num_bytes, lambda: jax.device_put(_made(placed, domain, basis, dtype)))
-    own = {
-        "target": np.asarray(placed.target.reshape(len(placed.points), -1), dtype),
-        "extra": {name: np.asarray(values, dtype) for name, values in placed.extra.items()},
-    }
+    own = placed.target.reshape(len(placed.points), -1), placed.operator
+    target, operator = jax.device_put(jax.tree.map(lambda array: np.asarray(array, dtype), own))
     return Block(
         **made,
-        **jax.device_put(own),
+        target=target,
+        operator=operator,
         name=placed.name,
+        kind=placed.kind,
         orders=placed.orders,
-        operator=placed.operator,
         num_fields=len(problem.fields),
     )
 
@@ -214,80 +223,31 @@ def table_at(of_order: Callable[[Order], Any], derivative: Derivative) -> Any:
     return of_order(derivative)
 
 
-def tabulated(block: Block, basis: Basis) -> Block:
-    """A block without tables, with those of its points; traceable."""
+@dataclasses.dataclass(frozen=True)
+class WithTables:
+    """Adds the tables of a basis to a block without any; traceable."""
 
-    def table(derivative: Derivative) -> Array:
-        values = table_at(lambda order: tabulate(basis, block.x, order), derivative)
-        x_minus = block.x_minus
-        if x_minus is None or block.factors is None:
-            return values
-        minus = table_at(lambda order: tabulate(basis, x_minus, order), derivative)
-        return block.factors[:, :1] * values - block.factors[:, 1:] * minus
+    basis: Basis
 
-    return dataclasses.replace(block, tables=tuple(table(order) for order in block.orders))
+    def __call__(self, block: Block) -> Block:
+        def table(derivative: Derivative) -> Array:
+            values = table_at(lambda order: tabulate(self.basis, block.x, order), derivative)
+            x_minus = block.x_minus
+            if x_minus is None:
+                return values
+            minus = table_at(lambda order: tabulate(self.basis, x_minus, order), derivative)
+            return block.between(values, minus)
 
-
-# ---- A block of rows in chunks, for Jacobians and tables that do not fit in memory ----
-
-
-class ChunkedBlock(eqx.Module):
-    """A block whose tables are made for one chunk at a time.
-
-    The arrays of `points` have an axis more than those of a block, and it has no tables; the
-    points that fill up the last chunk have weight zero.
-    """
-
-    points: Block
-    basis: Basis = eqx.field(static=True)
-    chunking: Chunking = eqx.field(static=True)
-
-    @property
-    def name(self) -> str:
-        return self.points.name
-
-    @property
-    def num_points(self) -> int:
-        return self.chunking.count
-
-    @property
-    def x(self) -> Float[Array, "points d"]:
-        return self.points.x.reshape(-1, self.points.x.shape[2])[: self.num_points]
-
-    def total(self, function: Callable[[Block], Float[Array, "*any"]]) -> Float[Array, "*any"]:
-        """The sum of function(chunk) over all chunks."""
-        return chunks.total(lambda chunk, _: function(tabulated(chunk, self.basis)), self.points)
-
-    def at_points(
-        self, function: Callable[[Block], Float[Array, " points"]]
-    ) -> Float[Array, " points"]:
-        """function(chunk) for all chunks, one after another."""
-        found = chunks.each(lambda chunk: function(tabulated(chunk, self.basis)), self.points)
-        return found[: self.num_points]
-
-    def columns(self, function: Callable[[Block, PyTree], Columns], same: PyTree) -> Columns:
-        """Few rows with the inner products of the columns of function(chunk, same)."""
-        widths: list[int] = []
-
-        def joined(chunk: Block, same: PyTree) -> Float[Array, "rows columns"]:
-            groups = function(tabulated(chunk, self.basis), same)
-            widths[:] = [group.shape[1] for group in groups]
-            return jnp.concatenate(groups, axis=1)
-
-        few = chunks.compressed(joined, self.points, same)
-        return tuple(jnp.split(few, np.cumsum(widths)[:-1].tolist(), axis=1))
-
-    def take(self, chosen: Int[Array, " chosen"]) -> Block:
-        """Some of the points, with their tables."""
-        return tabulated(chunks.take(self.points, chosen), self.basis)
+        tables = tuple(table(order) for order in block.orders)
+        return dataclasses.replace(block, tables=tables, values=tabulate(self.basis, block.x))
 
 
 def make_chunked_block(
     placed: Placed, problem: Problem, basis: Basis, precision: str, chunking: Chunking
 ) -> ChunkedBlock:
-    """What `make_block` makes, in chunks."""
+    """What `make_block` makes, in chunks; the points that fill up the last one have weight zero."""
     whole = make_block(placed, problem, None, precision)
     split = jax.tree.map(lambda array: chunking.split(np.asarray(array)), whole)
     weights = chunking.split(chunking.pad(np.asarray(whole.weights)))
     points = eqx.tree_at(lambda block: block.weights, split, weights)
-    return ChunkedBlock(points, basis, chunking)
+    return InChunks(points, chunking, WithTables(basis))

@@ -2,19 +2,22 @@
 
 import dataclasses
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 import numpy.typing as npt
 
+from pann.basis import PiecewiseLegendre
 from pann.domain import Box, Faces
 from pann.pde.arguments import call_by_name, check_arguments
 
 Values = Callable[..., Any] | float | int
 
 FEWEST_POINTS = 1_024
+# Planes that are closer, relative to the width of the axis, are one, rounded in two ways.
+SAME_PLANE = 1e-9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,9 +59,9 @@ class Robin:
 
 @dataclasses.dataclass(frozen=True)
 class Initial:
-    """The field, or its time derivative of that `order`, is `value` at the first moment.
+    """The field, or its time derivative of that `order`, is `value` at the initial time.
 
-    With `hard` it holds exactly; a hard derivative, of order 1, needs a hard value beside it.
+    With `hard` it holds exactly; a hard derivative, of order 1, also needs a hard value.
     """
 
     value: Values
@@ -217,3 +220,35 @@ def _called(value: Any, domain: Box, points: np.ndarray, what: str) -> np.ndarra
             f"{what} could not be computed at {len(points)} points: {type(error).__name__}: "
             f"{error}; it takes arrays of coordinates and returns one number per point"
         ) from error
+
+
+# ---- Planes that cut the domain into elements ----
+
+
+def planes(domain: Box, conditions: Sequence[Condition]) -> dict[str, list[float]]:
+    """Where interfaces and breaks cut each axis that they cut, in increasing order."""
+    found: dict[str, list[float]] = {}
+    cuts = [condition for condition in conditions if isinstance(condition, Interface | Break)]
+    for condition in sorted(cuts, key=lambda condition: condition.at):
+        known = found.setdefault(condition.axis, [])
+        if not any(is_same_plane(domain, condition, condition.axis, at) for at in known):
+            known.append(float(condition.at))
+    return found
+
+
+def is_same_plane(domain: Box, condition: Interface | Break, axis: str, at: float | int) -> bool:
+    """Whether the condition holds on the plane axis = at."""
+    width = float(domain.widths[domain.names.index(axis)])
+    return condition.axis == axis and abs(condition.at - at) <= SAME_PLANE * width
+
+
+def piecewise_axes(domain: Box, conditions: Sequence[Condition]) -> dict[str, PiecewiseLegendre]:
+    """Families that break where the interfaces are, for the axes that they cut."""
+    families = {}
+    for axis, cuts in planes(domain, conditions).items():
+        points = np.tile(domain.lower, (len(cuts), 1))
+        points[:, domain.names.index(axis)] = cuts
+        # By the same map as the points of a table, which then round to the same side.
+        reference = domain.to_reference(points)[:, domain.names.index(axis)]
+        families[axis] = PiecewiseLegendre(tuple(reference.tolist()))
+    return families

@@ -62,7 +62,7 @@ def combine_features(
 def evaluate_parts(
     model: PANN, ansatz: Ansatz | None, points: Float[np.ndarray, "points d"]
 ) -> Parts:
-    """The network's and the polynomial's share of u, a column for each field.
+    """The network's and the polynomial's part of u, a column for each field.
 
     Under an ansatz u = lift + bump * v the lift is the polynomial's.
     """

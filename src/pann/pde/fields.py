@@ -1,10 +1,12 @@
-"""u, u.x, u.xx in a residual: an unknown with derivatives named by axes.
+"""u, u.x, u.xx in a residual: an unknown, or a known function, with derivatives named by axes.
 
 A field takes part in arithmetic, and in functions of NumPy, as its value. Which derivatives a
-residual asks for is found by running it once on fields that take notes.
+residual asks for is found by running it once on fields that take notes (`pann.pde.trace`). Known
+functions are differentiated automatically.
 """
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -16,12 +18,33 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from pann.basis.basis import INTEGRAL
 from pann.domain import Box
 from pann.network.jets import Laplacian
+from pann.pde.arguments import call_by_name
 
 Order = tuple[int, ...]
 
 
+class NoDerivative(AttributeError):
+    """A field was asked for a derivative, or an integral, that it does not have."""
+
+
+class NeedsNumber(TypeError):
+    """A number was asked for where there is one at each of many points."""
+
+
 class _InNumPy(NDArrayOperatorsMixin):
     """Operators and functions of NumPy, carried out by JAX's function of the same name."""
+
+    def __float__(self) -> float:
+        raise NeedsNumber(
+            "the residual asks for the number at a point while it is compiled for all of them (by "
+            "if, min, max, float or a function of math); use jnp.where, jnp.minimum, jnp.sin, ..."
+        )
+
+    def __bool__(self) -> bool:
+        return bool(float(self))
+
+    def __int__(self) -> int:
+        return int(float(self))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **options: Any) -> Any:
         if method != "__call__" or "out" in options:
@@ -91,14 +114,12 @@ class Field(_InNumPy):
         names = self._domain.names
         for axis, order in orders.items():
             if axis not in names:
-                raise AttributeError(
+                raise NoDerivative(
                     f"{self._name}.d({axis}={order}): '{axis}' is not an axis; the axes are "
                     f"{', '.join(names)}"
                 )
             if not isinstance(order, int) or order < 0:
-                raise AttributeError(
-                    f"{self._name}.d({axis}={order!r}) needs an order of 0, 1, ..."
-                )
+                raise NoDerivative(f"{self._name}.d({axis}={order!r}) needs an order of 0, 1, ...")
         return self._get(tuple(orders.get(name, 0) for name in names))
 
     def integral(self, *axes: str) -> Any:
@@ -109,7 +130,7 @@ class Field(_InNumPy):
         names = self._domain.names
         for axis in axes:
             if axis not in names:
-                raise AttributeError(
+                raise NoDerivative(
                     f"{self._name}.integral({axis!r}): there is no such axis; the axes are "
                     f"{', '.join(names)}"
                 )
@@ -123,7 +144,7 @@ class Field(_InNumPy):
         single = [name for name in names if len(name) == 1]
         unknown = [letter for letter in letters if letter not in single]
         if unknown:
-            raise AttributeError(
+            raise NoDerivative(
                 f"{self._name}.{letters}: '{unknown[0]}' is not an axis of one letter; the axes "
                 f"are {', '.join(names)}; longer names go as {self._name}.d({names[0]}=1)"
             )
@@ -160,3 +181,64 @@ def laplacian_in_space(domain: Box) -> Laplacian:
 def is_integral(order: Order) -> bool:
     """Whether u is integrated along an axis."""
     return INTEGRAL in order
+
+
+# ---- Known functions ----
+
+
+def known_fields(
+    domain: Box, exact: Callable[..., Any], fields: tuple[str, ...], coordinates: Mapping[str, Any]
+) -> tuple[Field, ...]:
+    """A known solution at some points; for several fields it returns a tuple."""
+    arrays = [jnp.asarray(plain_array(coordinates[name])) for name in domain.names]
+    points = jnp.stack(arrays, axis=1)
+
+    def at(number: int, point: jax.Array) -> jax.Array:
+        values = _at_symbols(exact, dict(zip(domain.names, point, strict=True)))
+        return jnp.asarray(plain_array(in_parts(values)[number]), point.dtype)
+
+    def get(number: int, order: Order) -> jax.Array:
+        if is_integral(order):
+            raise ValueError(
+                "integrals of a known solution are not computed: leave u.integral out of the "
+                "operator of Problem.manufactured, or write the residual with its number"
+            )
+        function: Callable[[jax.Array], jax.Array] = functools.partial(at, number)
+        for axis, times in enumerate(order):
+            for _ in range(times):
+                function = _differentiated(function, jnp.eye(domain.dimension)[axis])
+        return jax.vmap(function)(points)
+
+    return tuple(
+        Field(name, domain, functools.partial(get, number)) for number, name in enumerate(fields)
+    )
+
+
+def known_values(
+    domain: Box, exact: Callable[..., Any], fields: tuple[str, ...], field: str, order: int = 0
+) -> Callable[..., Any]:
+    """One field of a solution, or its derivative by time, as a function of the coordinates."""
+    number = fields.index(field)
+    if order == 0:
+        return lambda **coordinates: in_parts(call_by_name(exact, coordinates))[number]
+    orders = {str(domain.time): order}
+    return lambda **given: known_fields(domain, exact, fields, given)[number].d(**orders)
+
+
+def in_parts(result: Any) -> tuple[Any, ...]:
+    """What one field or several return, always as a tuple."""
+    return tuple(result) if isinstance(result, tuple | list) else (result,)
+
+
+def _at_symbols(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+    """A function of JAX or of NumPy, of symbols."""
+    try:
+        return call_by_name(function, given)
+    except jax.errors.TracerArrayConversionError:
+        return call_by_name(function, {name: Numbers(value) for name, value in given.items()})
+
+
+def _differentiated(
+    function: Callable[[jax.Array], jax.Array], direction: jax.Array
+) -> Callable[[jax.Array], jax.Array]:
+    return lambda point: jax.jvp(function, (point,), (direction.astype(point.dtype),))[1]

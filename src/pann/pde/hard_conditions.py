@@ -7,28 +7,53 @@ equation asks for follow by Leibniz' rule,
     D^n u = D^n lift + sum_(k <= n) binom(n, k) D^(n-k) bump D^k v,
 
 so a block of rows for u becomes one for v by a change of its operator alone.
+
+The lift is a smooth function with the given values on all hard faces at once. With L_i the
+interpolation between the hard faces of axis i (linear between two, constant from one, value plus
+velocity times time from the start), the Boolean sum I - prod_i (I - L_i) needs the solution on the
+faces only, and agrees with it there (Gordon and Hall, 1973). It becomes a series in orthogonal
+functions, so that a file can hold it. Each of its terms is at most linear along one of the hard
+axes, which leaves few of them.
 """
 
 import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from numpy.polynomial import Polynomial
 
-from pann.basis import Basis
-from pann.io.codec import basis_from, basis_sizes, basis_state, check_arrays
-from pann.io.container import FileError, check_list, check_object, shown
-from pann.model.pann import PANN
+from pann.basis import Basis, make_basis
+from pann.domain import Box, Faces
+from pann.errors import FileError
+from pann.io.checks import check_list, shown
+from pann.io.codec import Plain, Record
+from pann.io.codec import Values as StoredArrays
+from pann.io.models import BASIS
 from pann.network.jets import in_terms, lower_set
 from pann.pde.collocation import Block, Get, Operator, Placed
+from pann.pde.conditions import Values, values_anywhere, values_at
 from pann.pde.fields import Order
+from pann.pde.problem import HardTrace, Problem
 
+DEGREES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+MAX_NODES = 150_000  # of the grid on which the Boolean sum is evaluated
+MAX_DIMENSION = 6
+NUM_CHECKED = 200  # random points on each face, besides the corners
+# How closely values on the faces are met, relative to their size; a derivative loses digits.
+TOLERANCES = {0: 1e-13, 1: 1e-11}
+# Coefficients below this, relative to the values, are rounding: no function exceeds 1.
+NEGLIGIBLE = float(np.finfo(float).eps)
+# Values on a face may be all rounding, as sin(pi x) at x = 1; their size is seen a little inside.
+INSIDE = 0.9
+
+Points = Float[np.ndarray, "points d"]
 # How often the bump vanishes at the lower and at the upper face of an axis.
 Powers = tuple[int, int]
 ALLOWED_POWERS: tuple[Powers, ...] = ((0, 0), (1, 0), (0, 1), (1, 1), (2, 0))
@@ -83,19 +108,18 @@ class Ansatz:
 
     def wrap(self, placed: Placed) -> Placed:
         """The rows of a block for u as rows for v."""
-        hard, orders = self.hard_fields, lower_set(in_terms(placed.orders))
-        extra = dict(placed.extra)
+        orders = lower_set(in_terms(placed.orders))
+        lifts, bumps = {}, {}
         for order in orders:
             lift, bump = self.lift(placed.points, order), self.bump(placed.points, order)
             if placed.minus is not None:
-                # The bump is the same at both points: `Problem.check` sees to it.
+                # The bump is the same at both points: checks of the problem see to it.
                 of_upper, of_lower = placed.pair_factors
                 lift = of_upper * lift - of_lower * self.lift(placed.minus, order)
-            for field in hard:
-                extra[_name("lift", field, order)] = lift[:, field]
-                extra[_name("bump", field, order)] = bump[:, field]
-        operator = OfV(placed.operator, hard)
-        return dataclasses.replace(placed, orders=orders, operator=operator, extra=extra)
+            for field in self.hard_fields:
+                lifts[field, order], bumps[field, order] = lift[:, field], bump[:, field]
+        operator = OfV(placed.operator, lifts, bumps)
+        return dataclasses.replace(placed, orders=orders, operator=operator)
 
 
 def check_alike(before: Ansatz | None, now: Ansatz | None) -> None:
@@ -107,6 +131,26 @@ def check_alike(before: Ansatz | None, now: Ansatz | None) -> None:
         )
 
 
+class OfV(eqx.Module):
+    """An operator on u as one on v, by the derivatives of lift and bump at the points."""
+
+    of_u: Operator
+    lift: dict[tuple[int, Order], Any]
+    bump: dict[tuple[int, Order], Any]
+
+    def __call__(self, get: Get, coordinates: Any, parameters: Any) -> tuple[Any, ...]:
+        return self.of_u(functools.partial(self.channel, get), coordinates, parameters)
+
+    def channel(self, get: Get, field: int, order: Any) -> Any:
+        """D^order u from the channels of v; the same where the field has no hard condition."""
+        if (field, order) not in self.lift:
+            return get(field, order)
+        total = self.lift[field, order]
+        for lower, rest, count in _leibniz(order):
+            total = total + count * self.bump[field, rest] * get(field, lower)
+        return total
+
+
 def in_terms_of_u(
     block: Block, channels: Float[Array, "orders points fields"]
 ) -> tuple[Block, Float[Array, "orders points fields"]]:
@@ -115,44 +159,241 @@ def in_terms_of_u(
     if not isinstance(operator, OfV):
         return block, channels
     of_v = lambda field, order: channels[block.orders.index(order), :, field]
-    of_u = functools.partial(_channel_of_u, operator.hard, of_v, block.extra)
     fields = range(block.num_fields)
-    orders = in_terms(block.orders)
-    each = [jnp.stack([of_u(field, order) for field in fields], axis=1) for order in orders]
+    each = [
+        jnp.stack([operator.channel(of_v, field, order) for field in fields], axis=1)
+        for order in block.orders
+    ]
     return dataclasses.replace(block, operator=operator.of_u), jnp.stack(each)
 
 
+# ---- The lift ----
+
+
+def make_ansatz(problem: Problem) -> Ansatz | None:
+    """Lift and bump of every field, or None if no condition is hard."""
+    domain = problem.domain
+    traces = [problem.hard_traces(field) for field in problem.fields]
+    if not any(traces):
+        return None
+    if domain.dimension > MAX_DIMENSION:
+        raise ValueError(
+            f"conditions can be hard in up to {MAX_DIMENSION} dimensions, and this domain has "
+            f"{domain.dimension}; use hard=False"
+        )
+    series = [
+        _HardFaces(domain, field, of_field).series() if of_field else {}
+        for field, of_field in zip(problem.fields, traces, strict=True)
+    ]
+    indices = sorted(set().union(*series))
+    coefficients = [[of_field.get(index, 0.0) for of_field in series] for index in indices]
+    basis = Basis(
+        domain,
+        make_basis(domain, 0).families,
+        np.array(indices, np.int64).reshape(len(indices), domain.dimension),
+    )
+    return Ansatz(
+        basis,
+        np.array(coefficients).reshape(len(indices), len(series)),
+        tuple(_powers(domain, of_field) for of_field in traces),
+    )
+
+
+def _powers(domain: Box, traces: dict[HardTrace, Values]) -> tuple[Powers, ...]:
+    """How often the bump has to vanish at both ends of every axis."""
+    count = lambda axis, side: sum(HardTrace(axis, side, order) in traces for order in (0, 1))
+    return tuple((count(axis, "lower"), count(axis, "upper")) for axis in domain.names)
+
+
 @dataclasses.dataclass(frozen=True)
-class OfV:
-    """An operator on u as one on v; the derivatives of lift and bump are in `extra`."""
+class _HardFaces:
+    """What one field has to be on its hard faces."""
 
-    of_u: Operator
-    hard: tuple[int, ...]
+    domain: Box
+    field: str
+    traces: dict[HardTrace, Values]
 
-    def __call__(
-        self, get: Get, coordinates: Any, extra: Mapping[str, Array], parameters: Any
-    ) -> tuple:
-        of_u = functools.partial(_channel_of_u, self.hard, get, extra)
-        return self.of_u(of_u, coordinates, extra, parameters)
+    def series(self) -> dict[Order, float]:
+        """The coefficients of the lift, of the lowest degree that meets all traces."""
+        self._check_edges()
+        for degree in self._degrees:
+            basis, coefficients = self._interpolant(degree)
+            misses = {trace: self._miss(trace, basis, coefficients) for trace in self.traces}
+            if max(misses.values()) <= 1:
+                rows = map(tuple, basis.indices.tolist())
+                return dict(zip(rows, coefficients.tolist(), strict=True))
+        worst = max(misses, key=lambda trace: misses[trace])
+        if len(self.traces) > 1:
+            self._refuse_the_one_alone_at_fault()
+            if worst.order == 1:
+                self._refuse_velocity(worst, basis, coefficients)
+        error = misses[worst] * TOLERANCES[worst.order]
+        raise ValueError(
+            f"the hard condition for '{self.field}' on {self._named(worst)} is not resolved: "
+            f"degree {degree} misses it by {error:.1e} of its size; use hard=False for it"
+        )
+
+    # ---- Points and values on the faces ----
+
+    def _named(self, trace: HardTrace) -> str:
+        return str(Faces(self.domain, (trace[:2],)))
+
+    def _axis(self, trace: HardTrace) -> int:
+        return self.domain.names.index(trace.axis)
+
+    def _end(self, trace: HardTrace) -> float:
+        return Faces(self.domain, (trace[:2],)).end(*trace[:2])
+
+    def _values(self, trace: HardTrace, points: Points) -> Float[np.ndarray, " points"]:
+        return values_at(self.traces[trace], self.domain, points)
+
+    def _points(self, *traces: HardTrace) -> Points:
+        """Random points and corners where all these faces meet."""
+        dimension = self.domain.dimension
+        inside = np.random.default_rng(0).uniform(-1, 1, (NUM_CHECKED, dimension))
+        corners = np.array(list(itertools.product((-1.0, 1.0), repeat=dimension)))
+        points = self.domain.from_reference(np.concatenate([inside, corners]))
+        for trace in traces:
+            points[:, self._axis(trace)] = self._end(trace)
+        return points
+
+    def _unit(self, trace: HardTrace) -> float:
+        """What a derivative is counted in: values over the width of its axis."""
+        return float(self.domain.widths[self._axis(trace)]) ** -trace.order
+
+    @functools.cached_property
+    def _size(self) -> float:
+        """The largest of all given values, or of those a little inside."""
+        sizes = []
+        for trace in self.traces:
+            points = self._points(trace)
+            inside = self.domain.from_reference(INSIDE * self.domain.to_reference(points))
+            with np.errstate(all="ignore"):
+                nearby = values_anywhere(self.traces[trace], self.domain, inside)
+            both = np.concatenate([self._values(trace, points), nearby[np.isfinite(nearby)]])
+            sizes.append(float(np.max(np.abs(both))) / self._unit(trace))
+        return max(sizes) or 1.0
+
+    def _miss(self, trace: HardTrace, basis: Basis, coefficients: np.ndarray) -> float:
+        """The largest error of a lift on a face, in tolerances."""
+        points = self._points(trace)
+        error = self._trace_of(trace, basis, coefficients, points) - self._values(trace, points)
+        allowed = TOLERANCES[trace.order] * self._size * self._unit(trace)
+        return float(np.max(np.abs(error))) / allowed
+
+    def _trace_of(
+        self, trace: HardTrace, basis: Basis, coefficients: np.ndarray, points: Points
+    ) -> Float[np.ndarray, " points"]:
+        order = [trace.order if name == trace.axis else 0 for name in self.domain.names]
+        return basis.evaluate(points, coefficients, order)
+
+    # ---- Conditions that contradict each other ----
+
+    def _check_edges(self) -> None:
+        values = [trace for trace in self.traces if trace.order == 0]
+        for one, other in itertools.combinations(values, 2):
+            if one.axis == other.axis:
+                continue
+            points = self._points(one, other)
+            first, second = self._values(one, points), self._values(other, points)
+            worst = int(np.argmax(np.abs(first - second)))
+            if abs(first[worst] - second[worst]) > TOLERANCES[0] * self._size:
+                raise ValueError(
+                    f"the hard conditions for '{self.field}' on {self._named(one)} and "
+                    f"{self._named(other)} disagree: at {self._shown(points[worst])} they are "
+                    f"{_difference(first[worst], second[worst])}; make them agree, or use "
+                    "hard=False for one of them"
+                )
+
+    def _refuse_the_one_alone_at_fault(self) -> None:
+        """What is not smooth on one face spoils the lift on all that meet it."""
+        for (axis, side, _), value in self.traces.items():
+            _HardFaces(self.domain, self.field, {HardTrace(axis, side, 0): value}).series()
+
+    def _refuse_velocity(self, trace: HardTrace, basis: Basis, coefficients: np.ndarray) -> None:
+        points = self._points(trace)
+        given = self._values(trace, points)
+        found = self._trace_of(trace, basis, coefficients, points)
+        worst = int(np.argmax(np.abs(found - given)))
+        raise ValueError(
+            f"the hard Initial of order 1 for '{self.field}' disagrees with its hard conditions on "
+            f"the faces: at {self._shown(points[worst])} the derivatives by '{trace.axis}' are "
+            f"{_difference(given[worst], found[worst])}; make them agree, or use hard=False for "
+            "one of them"
+        )
+
+    def _shown(self, point: np.ndarray) -> str:
+        pairs = zip(self.domain.names, point, strict=True)
+        return ", ".join(f"{name}={value:.4g}" for name, value in pairs)
+
+    # ---- The Boolean sum ----
+
+    @property
+    def _degrees(self) -> list[int]:
+        """Those whose grid is small enough."""
+        families = make_basis(self.domain, 0).families
+        size = lambda degree: math.prod(family.num_functions(degree) for family in families)
+        return [degree for degree in DEGREES if size(degree) <= MAX_NODES]
+
+    def _interpolant(self, degree: int) -> tuple[Basis, Float[np.ndarray, " terms"]]:
+        """The Boolean sum in products of at most this degree along each axis."""
+        full = make_basis(self.domain, degree, index_set="tensor_product")
+        hard = sorted({self._axis(trace) for trace in self.traces})
+        basis = full.subset(np.min(full.indices[:, hard], axis=1) <= 1)
+        nodes = [family.quadrature(family.num_functions(degree))[0] for family in full.families]
+        tensor = self._boolean_sum(nodes)
+        # By solving for it: the weights of a long Gauss rule have fewer digits than needed here.
+        for family, at in zip(full.families, nodes, strict=True):
+            table = family.table(at, len(at))
+            solved = np.linalg.solve(table, tensor.reshape(len(at), -1)).reshape(tensor.shape)
+            tensor = np.moveaxis(solved, 0, -1)
+        coefficients = tensor[tuple(basis.indices.T)]
+        kept = np.abs(coefficients) > NEGLIGIBLE * self._size
+        return basis.subset(kept), coefficients[kept]
+
+    def _boolean_sum(self, nodes: list[np.ndarray]) -> np.ndarray:
+        """sum over sets S of hard axes of (-1)^(|S|+1) prod_(i in S) L_i, on a tensor grid."""
+        along: dict[str, list[HardTrace]] = {}
+        # Velocities are known at the start alone: of several faces that meet, it comes first.
+        for trace in sorted(self.traces, key=lambda trace: trace.axis != self.domain.time):
+            along.setdefault(trace.axis, []).append(trace)
+        total = np.zeros([len(axis) for axis in nodes])
+        for count in range(1, len(along) + 1):
+            for chosen in itertools.combinations(along.values(), count):
+                for met in itertools.product(*chosen):
+                    total += (-1) ** (count + 1) * self._interpolated(met, nodes)
+        return total
+
+    def _interpolated(self, met: tuple[HardTrace, ...], nodes: list[np.ndarray]) -> np.ndarray:
+        """The values where these faces meet, times the weights that carry them to the grid."""
+        dimension = self.domain.dimension
+        ends = {self._axis(trace): trace for trace in met}
+        axes = [np.zeros(1) if axis in ends else nodes[axis] for axis in range(dimension)]
+        grid = np.meshgrid(*axes, indexing="ij")
+        points = self.domain.from_reference(np.stack([axis.ravel() for axis in grid], axis=1))
+        for axis, trace in ends.items():
+            points[:, axis] = self._end(trace)
+        product = self._values(met[0], points).reshape(grid[0].shape)
+        for axis, trace in ends.items():
+            shape = [-1 if other == axis else 1 for other in range(dimension)]
+            product = product * self._weight(trace, nodes[axis]).reshape(shape)
+        return product
+
+    def _weight(
+        self, trace: HardTrace, s: Float[np.ndarray, " nodes"]
+    ) -> Float[np.ndarray, " nodes"]:
+        """How the interpolation along an axis weighs one of its traces."""
+        axis, side, order = trace
+        if order == 1:
+            return 0.5 * (s + 1.0) * self.domain.widths[self._axis(trace)]
+        other = HardTrace(axis, "upper" if side == "lower" else "lower", 0)
+        if other not in self.traces:
+            return np.ones_like(s)
+        return 0.5 * (1.0 - s) if side == "lower" else 0.5 * (1.0 + s)
 
 
-def _channel_of_u(
-    hard: tuple[int, ...],
-    get: Callable[[int, Order], Array],
-    extra: Mapping[str, Array],
-    field: int,
-    order: Order,
-) -> Array:
-    if field not in hard:
-        return get(field, order)
-    total = extra[_name("lift", field, order)]
-    for lower, rest, count in _leibniz(order):
-        total = total + count * extra[_name("bump", field, rest)] * get(field, lower)
-    return total
-
-
-def _name(what: str, field: int, order: Order) -> str:
-    return f"{what} {field} {order}"
+def _difference(one: float, other: float) -> str:
+    return f"{one:.6g} and {other:.6g}, apart by {abs(one - other):.1e}"
 
 
 @functools.cache
@@ -175,65 +416,49 @@ def _leibniz(order: Order) -> tuple[tuple[Order, Order, int], ...]:
     )
 
 
-# ---- An ansatz as plain values and arrays, and back, with the same suspicion as a model's ----
+# ---- Files ----
 
 
-_PREFIX = "lift."
-_INDICES, _COEFFICIENTS = f"{_PREFIX}indices", f"{_PREFIX}coefficients"
-
-Arrays = dict[str, np.ndarray]
-
-
-def split_arrays(arrays: Mapping[str, np.ndarray]) -> tuple[Arrays, Arrays]:
-    """The arrays of an ansatz, and the others."""
-    own = {name: array for name, array in arrays.items() if name.startswith(_PREFIX)}
-    return own, {name: array for name, array in arrays.items() if name not in own}
-
-
-def ansatz_state(ansatz: Ansatz | None) -> tuple[dict[str, Any] | None, Arrays]:
-    """A header of JSON's types and plain arrays; None and nothing where no condition is hard."""
-    if ansatz is None:
-        return None, {}
-    header = {
-        "basis": basis_state(ansatz.basis),
-        "powers": [[list(powers) for powers in axes] for axes in ansatz.powers],
-    }
-    return header, {_INDICES: ansatz.basis.indices, _COEFFICIENTS: ansatz.coefficients}
+def _stored_powers(value: Any, what: str) -> tuple[tuple[Powers, ...], ...]:
+    fields = []
+    for axes in check_list(value, "the powers of the ansatz"):
+        pairs = []
+        for powers in check_list(axes, "the powers of a field"):
+            pair = tuple(check_list(powers, "the powers along an axis"))
+            if not all(type(power) is int for power in pair) or pair not in ALLOWED_POWERS:
+                raise FileError(
+                    "the powers along an axis must be one of "
+                    f"{', '.join(map(str, ALLOWED_POWERS))}, but are {shown(powers)}"
+                )
+            pairs.append(pair)
+        fields.append(tuple(pairs))
+    return tuple(fields)
 
 
-def ansatz_from_state(header: Any, arrays: Arrays, model: PANN) -> Ansatz | None:
-    """The ansatz that belongs to a model, or a `FileError` that says what does not fit."""
-    if header is None:
-        check_arrays(arrays, "float64", {}, {}, {})
-        return None
-    check_object(header, "the ansatz", ("basis", "powers"))
-    num_terms, num_axes = basis_sizes(header["basis"])
-    fields = check_list(header["powers"], "the powers of the ansatz")
-    num_fields = model.num_outputs or 1
-    if len(fields) != num_fields:
-        raise FileError(f"the ansatz has powers for {len(fields)} fields, the model {num_fields}")
-    check_arrays(
-        arrays,
-        "float64",
-        {_COEFFICIENTS: (num_terms, num_fields)},
-        {},
-        {_INDICES: (num_terms, num_axes)},
-    )
-    return Ansatz(
-        basis_from(header["basis"], model.domain, arrays[_INDICES]),
-        arrays[_COEFFICIENTS],
-        tuple(_powers_from(axes, model.domain.dimension) for axes in fields),
-    )
-
-
-def _powers_from(axes: Any, dimension: int) -> tuple[Powers, ...]:
-    if len(check_list(axes, "the powers of a field")) != dimension:
-        raise FileError(f"a field of the ansatz has powers for {len(axes)} axes, not {dimension}")
-    for powers in axes:
-        pair = check_list(powers, "the powers along an axis")
-        if not all(type(power) is int for power in pair) or tuple(pair) not in ALLOWED_POWERS:
+def _check_powers(values: StoredArrays) -> None:
+    num_fields, dimension = values.model.num_outputs or 1, values.model.domain.dimension
+    if len(values.powers) != num_fields:
+        raise FileError(
+            f"the ansatz has powers for {len(values.powers)} fields, the model {num_fields}"
+        )
+    for axes in values.powers:
+        if len(axes) != dimension:
             raise FileError(
-                f"the powers along an axis must be one of {', '.join(map(str, ALLOWED_POWERS))}, "
-                f"but are {shown(powers)}"
+                f"a field of the ansatz has powers for {len(axes)} axes, not {dimension}"
             )
-    return tuple((low, high) for low, high in axes)
+
+
+# The ansatz of a solution, by the model that it belongs to.
+ANSATZ = Record(
+    Ansatz,
+    "the ansatz",
+    {
+        "basis": BASIS,
+        "powers": Plain(
+            _stored_powers, lambda powers: [[list(pair) for pair in axes] for axes in powers]
+        ),
+    },
+    lambda of: {"coefficients": ("float64", (of.basis.num_terms, len(of.powers)))},
+    check=_check_powers,
+    context=lambda known: {"domain": known.model.domain},
+)

@@ -1,58 +1,34 @@
-"""Planes where coefficients jump: the pieces they cut axes into, and points on either side."""
+"""Elements of the domain: points on either side of a plane, and planes where the equation jumps.
 
-from collections.abc import Sequence
+A coefficient or a source that jumps leaves a kink in the solution, or in its derivatives, and a
+polynomial across it converges slowly, if at all. Where the jump lies on planes, polynomials on
+either side, tied as smoothly as the equation asks for, converge as if there were none. These planes
+are found by bisection.
+"""
 
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from pann.basis import Basis, PiecewiseLegendre
 from pann.domain import Box
-from pann.pde.conditions import Break, Condition, Interface, values_at
+from pann.pde.conditions import SAME_PLANE, Break, planes
+from pann.pde.problem import Problem
 
-# Planes that are closer, relative to the width of the axis, are one, rounded in two ways.
-SAME_PLANE = 1e-9
 # Far enough for rounding to tell the sides apart, near enough not to count.
 SIDE = 64 * np.finfo(float).eps
-CHECK_POINTS = 16
+NUM_CELLS, NUM_LINES, MAX_PLANES = 128, 3, 12
+# From a cell to neighboring numbers.
+HALVINGS = 52
+# What is left of a difference over a cell is a jump, and not rounding, above these shares.
+OF_THE_CELL, OF_THE_SIZE = 0.5, 1e-8
 
-
-def planes(domain: Box, conditions: Sequence[Condition]) -> dict[str, list[float]]:
-    """Where interfaces and breaks cut each axis that they cut, in increasing order."""
-    found: dict[str, list[float]] = {}
-    cuts = [condition for condition in conditions if isinstance(condition, Interface | Break)]
-    for condition in sorted(cuts, key=lambda condition: condition.at):
-        known = found.setdefault(condition.axis, [])
-        if not any(is_same_plane(domain, condition, condition.axis, at) for at in known):
-            known.append(float(condition.at))
-    return found
-
-
-def is_same_plane(domain: Box, condition: Interface | Break, axis: str, at: float | int) -> bool:
-    """Whether the condition holds on the plane axis = at."""
-    width = float(domain.widths[domain.names.index(axis)])
-    return condition.axis == axis and abs(condition.at - at) <= SAME_PLANE * width
-
-
-def piecewise_axes(domain: Box, conditions: Sequence[Condition]) -> dict[str, PiecewiseLegendre]:
-    """Families that break where the interfaces are, for the axes that they cut."""
-    families = {}
-    for axis, places in planes(domain, conditions).items():
-        points = np.tile(domain.lower, (len(places), 1))
-        points[:, domain.names.index(axis)] = places
-        # By the same map as the points of a table, which then round to the same side.
-        reference = domain.to_reference(points)[:, domain.names.index(axis)]
-        families[axis] = PiecewiseLegendre(tuple(reference.tolist()))
-    return families
-
-
-def piece_numbers(basis: Basis, points: np.ndarray) -> np.ndarray:
-    """Which piece of the domain each point lies in, counted through the axes."""
-    numbers = np.zeros(len(points), int)
-    for axis, family in zip(basis.axes, basis.families, strict=True):
-        if isinstance(family, PiecewiseLegendre):
-            reference = basis.domain.to_reference(points)
-            along = family.piece_of(reference[:, basis.domain.names.index(axis)])
-            numbers = numbers * family.num_pieces + along
-    return numbers
+Values = Callable[[Float[np.ndarray, "points d"]], Float[np.ndarray, "points residuals"]]
 
 
 def moved_off(
@@ -67,49 +43,98 @@ def moved_off(
     return moved
 
 
-def check_plane(domain: Box, condition: Interface | Break) -> None:
-    """Refuse a plane that is not inside, or across an axis that cannot be cut."""
-    what, axis, at = type(condition).__name__, condition.axis, condition.at
-    if axis not in domain.names:
-        raise ValueError(
-            f"{what} names axis '{axis}', which is not in the domain; its axes are "
-            f"{', '.join(domain.names)}"
-        )
-    if axis in domain.periodic:
-        raise ValueError(
-            f"{what} is across axis '{axis}', which is periodic; make the box without "
-            "periodic=... and use the condition pann.pde.Periodic"
-        )
-    if axis == domain.time:
-        raise ValueError(
-            f"{what} is across axis '{axis}', which is time; solve one interval after the other"
-        )
-    index = domain.names.index(axis)
-    low, high = domain.lower[index], domain.upper[index]
-    room = SAME_PLANE * (high - low)
-    if not low + room < at < high - room:
-        raise ValueError(f"{what} is at {axis} = {at}, which must lie inside ({low:g}, {high:g})")
+def piece_numbers(basis: Basis, points: np.ndarray) -> np.ndarray:
+    """Which element of the domain each point lies in, counted through the axes."""
+    numbers = np.zeros(len(points), int)
+    for axis, family in zip(basis.axes, basis.families, strict=True):
+        if isinstance(family, PiecewiseLegendre):
+            reference = basis.domain.to_reference(points)
+            along = family.piece_of(reference[:, basis.domain.names.index(axis)])
+            numbers = numbers * family.num_pieces + along
+    return numbers
 
 
-def check_interface(domain: Box, condition: Interface, others: Sequence[Condition]) -> None:
-    """Refuse a plane that is not inside, is there twice, or has a coefficient that is not finite.
+# One problem for each that was given: compiled programs belong to it.
+@functools.lru_cache(maxsize=16)
+def with_breaks(problem: Problem) -> Problem:
+    """The problem with a basis that breaks where the equation jumps; itself if nowhere."""
+    found = breaks(problem)
+    if not found:
+        return problem
+    return dataclasses.replace(problem, conditions=[*problem.conditions, *found])
 
-    `others` are conditions for the same field.
+
+def breaks(problem: Problem) -> tuple[Break, ...]:
+    """Where the equation jumps, with all fields held, unless a condition breaks the basis there.
+
+    Axes that are periodic, or time, cannot be cut.
     """
-    check_plane(domain, condition)
-    axis, at = condition.axis, condition.at
-    index = domain.names.index(axis)
-    for other in others:
-        if isinstance(other, Interface) and is_same_plane(domain, other, axis, at):
-            raise ValueError(
-                f"there are two conditions Interface at {axis} = {at} for the same field; "
-                "put jump and flux_jump into one"
-            )
+    domain = problem.domain
+    found: list[Break] = []
+    values = _values(problem)
+    known = planes(domain, problem.conditions)
+    for index, axis in enumerate(domain.names):
+        if axis in domain.periodic or axis == domain.time:
+            continue
+        room = SAME_PLANE * domain.widths[index]
+        lines = [_jumps_along(problem, values, index, line) for line in range(NUM_LINES)]
+        cuts = [
+            cut
+            for cut in lines[0]
+            if all(np.any(np.abs(others - cut) <= room) for others in lines[1:])
+            and not any(abs(cut - other) <= room for other in known.get(axis, []))
+        ]
+        if len(cuts) <= MAX_PLANES:
+            found += [Break(axis, float(cut)) for cut in cuts]
+    return tuple(found)
+
+
+def _values(problem: Problem) -> Values:
+    """The residuals at points, with an arbitrary number for each derivative of each field."""
     rng = np.random.default_rng(0)
-    points = domain.from_reference(rng.uniform(-0.9, 0.9, (CHECK_POINTS, domain.dimension)))
-    points[:, index] = at
-    for side in (-1.0, 1.0):
-        try:
-            values_at(condition.coefficient, domain, moved_off(domain, points, axis, at, side))
-        except ValueError as error:
-            raise ValueError(f"Interface at {axis} = {at}, coefficient: {error}") from None
+    channels = {channel: rng.uniform(0.5, 1.5) for channel in problem.asked.channels}
+
+    @jax.jit
+    def evaluate(points: Float[Array, "points d"]) -> Float[Array, "points residuals"]:
+        parts = problem.evaluate_at(points, channels)
+        return jnp.stack([jnp.broadcast_to(part, (NUM_CELLS,)) for part in parts], axis=1)
+
+    def values(points: Float[np.ndarray, "points d"]) -> Float[np.ndarray, "points residuals"]:
+        with jax.enable_x64(True):
+            return np.asarray(evaluate(jnp.asarray(points)))
+
+    return values
+
+
+def _jumps_along(
+    problem: Problem, values: Values, index: int, line: int
+) -> Float[np.ndarray, " jumps"]:
+    """Where the residuals jump on a line along an axis, at most once in a cell."""
+    domain = problem.domain
+    through = np.random.default_rng(line).uniform(-0.95, 0.95, (1, domain.dimension))
+    points = np.repeat(domain.from_reference(through), NUM_CELLS, axis=0)
+
+    def along(coordinate: Float[np.ndarray, " cells"]) -> Float[np.ndarray, "cells residuals"]:
+        points[:, index] = coordinate
+        return values(points)
+
+    edges = np.linspace(domain.lower[index], domain.upper[index], NUM_CELLS + 1)
+    left, right = edges[:-1], edges[1:]
+    below, above = along(left), along(right)
+    first, size = _distance(above, below), np.max(np.abs([below, above]))
+    for _ in range(HALVINGS):
+        middle = 0.5 * (left + right)
+        between = along(middle)
+        goes_left = _distance(between, below) > _distance(above, between)
+        left, right = np.where(goes_left, left, middle), np.where(goes_left, middle, right)
+        below = np.where(goes_left[:, None], below, between)
+        above = np.where(goes_left[:, None], between, above)
+    jump = _distance(above, below)
+    inside = (right > edges[0]) & (right < edges[-1])
+    return right[inside & (jump > OF_THE_CELL * first) & (jump > OF_THE_SIZE * size)]
+
+
+def _distance(
+    one: Float[np.ndarray, "cells residuals"], other: Float[np.ndarray, "cells residuals"]
+) -> Float[np.ndarray, " cells"]:
+    return np.linalg.norm(one - other, axis=1)

@@ -1,14 +1,23 @@
-"""What blocks ask to vanish at each of their points: equal operators share a compiled program."""
+"""What blocks ask to vanish at each of their points.
+
+Operators are trees: their leaves are numbers at the points, and all else is compared, so that equal
+operators share a compiled program.
+"""
 
 import dataclasses
 from typing import Any
 
+import equinox as eqx
+import jax
+from jaxtyping import Float
+
 from pann.network.jets import Laplacian, lower_set
-from pann.pde.collocation import Placed
+from pann.pde.collocation import Get, Placed
 from pann.pde.fields import Order, laplacian_in_space
 from pann.pde.problem import Problem
 
 
+@jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True, eq=False)
 class Equation:
     """The residuals of a problem, with the Laplacian as a channel of its own where it has one.
@@ -31,50 +40,48 @@ class Equation:
     def __hash__(self) -> int:
         return hash(self._content())
 
-    def __call__(self, get: Any, coordinates: Any, extra: Any, parameters: Any) -> tuple:
-        whole = None if self.laplacian is None else lambda field: get(field, self.laplacian)
+    def __call__(self, get: Get, coordinates: Any, parameters: Any) -> tuple[Any, ...]:
+        laplacian = self.laplacian
+        whole = None if laplacian is None else lambda field: get(field, laplacian)
         return self.problem.evaluate(get, coordinates, parameters, whole)
 
 
-@dataclasses.dataclass(frozen=True)
-class Channels:
+class Channels(eqx.Module):
     """Derivatives of one field as they are."""
 
-    field: int
-    orders: tuple[Order, ...]
+    field: int = eqx.field(static=True)
+    orders: tuple[Order, ...] = eqx.field(static=True)
 
-    def __call__(self, get: Any, coordinates: Any, extra: Any, parameters: Any) -> tuple:
+    def __call__(self, get: Get, coordinates: Any, parameters: Any) -> tuple[Any, ...]:
         return tuple(get(self.field, order) for order in self.orders)
 
 
-@dataclasses.dataclass(frozen=True)
-class NormalDerivative:
-    """alpha u + sum of the slopes along some axes times the normal; both are in `extra`."""
+class NormalDerivative(eqx.Module):
+    """alpha u + sum over axes of beta n_axis du/d(axis), with the outward normal n."""
 
-    field: int
-    zero: Order
-    axes: tuple[int, ...]
-    firsts: tuple[Order, ...]
+    alpha: Float[Any, " points"]
+    slopes: tuple[Float[Any, " points"], ...]  # beta n_axis
+    field: int = eqx.field(static=True)
+    zero: Order = eqx.field(static=True)
+    firsts: tuple[Order, ...] = eqx.field(static=True)
 
-    def __call__(self, get: Any, coordinates: Any, extra: Any, parameters: Any) -> tuple:
-        total = extra["alpha"] * get(self.field, self.zero)
-        for axis, first in zip(self.axes, self.firsts, strict=True):
-            total = total + extra[f"normal_{axis}"] * get(self.field, first)
+    def __call__(self, get: Get, coordinates: Any, parameters: Any) -> tuple[Any, ...]:
+        total = self.alpha * get(self.field, self.zero)
+        for slope, first in zip(self.slopes, self.firsts, strict=True):
+            total = total + slope * get(self.field, first)
         return (total,)
-
-
-# ---- An equation's rows with the Laplacian as one channel, for networks that gradients train ----
 
 
 def with_laplacian(placed: Placed) -> Placed:
     """The equation with the Laplacian as one channel, if it has no other use for its terms.
 
-    A network propagates it as one array instead of one for each axis, and there is one table.
+    A network that gradients train propagates it as one array instead of one for each axis, and
+    there is one table.
     """
     if not isinstance(placed.operator, Equation):
         return placed
     problem = placed.operator.problem
-    laplacian, orders = laplacian_in_space(problem.domain), problem.asked.beside
+    laplacian, orders = laplacian_in_space(problem.domain), problem.asked.besides_laplacians
     terms = {second for _, second in laplacian.terms}
     if orders is None or terms & set(lower_set(orders)):
         return placed

@@ -12,9 +12,10 @@ import numpy as np
 from pann.basis import Basis, Fourier, Legendre, PiecewiseLegendre
 from pann.basis.basis import INTEGRAL
 from pann.domain import SIDES, Box, Faces
-from pann.pde.collocation import Operator, Placed
+from pann.pde.collocation import CONDITION, DATA, EQUATION, Placed
 from pann.pde.conditions import (
     Break,
+    Condition,
     Data,
     Dirichlet,
     Initial,
@@ -23,11 +24,14 @@ from pann.pde.conditions import (
     Neumann,
     Periodic,
     Robin,
+    Values,
+    is_same_plane,
+    planes,
     values_at,
     values_of_data,
 )
 from pann.pde.fields import Order
-from pann.pde.interfaces import is_same_plane, moved_off, planes
+from pann.pde.interfaces import moved_off
 from pann.pde.operators import Channels, Equation, NormalDerivative
 from pann.pde.problem import Problem
 from pann.points import sample, tensor_grid
@@ -56,7 +60,7 @@ GAUSS_ON_FACES = OnFaces()
 
 
 def points_per_axis_of(problem: Problem, basis: Basis, num_points: int = 0) -> int:
-    """How many points along each piece of an axis fit the basis and make so many in all."""
+    """How many points along each element of an axis fit the basis and make so many in all."""
     pieces = {axis: family.num_pieces for axis, family in problem.pieces.items()}
     sizes = zip(basis.axes, basis.num_functions, strict=True)
     fitting = max(math.ceil(size / pieces.get(axis, 1)) for axis, size in sizes) + 3
@@ -65,7 +69,7 @@ def points_per_axis_of(problem: Problem, basis: Basis, num_points: int = 0) -> i
 
 
 def points_inside(problem: Problem, points_per_axis: int) -> np.ndarray:
-    """A tensor grid of Gauss points, so many along each piece of an axis."""
+    """A tensor grid of Gauss points, so many along each element of an axis."""
     return _gauss_inside(problem.domain, points_per_axis, tuple(problem.pieces.items()))
 
 
@@ -81,7 +85,7 @@ def _gauss_inside(domain: Box, points_per_axis: int, pieces: HashablePieces) -> 
 
 
 def gauss_nodes(pieces: Pieces, axis: str, points_per_axis: int) -> np.ndarray:
-    """Gauss nodes on each piece of an axis, in its reference coordinate."""
+    """Gauss nodes on each element of an axis, in its reference coordinate."""
     if axis not in pieces:
         return Legendre().quadrature(points_per_axis)[0]
     return pieces[axis].quadrature(points_per_axis * pieces[axis].num_pieces)[0]
@@ -89,22 +93,20 @@ def gauss_nodes(pieces: Pieces, axis: str, points_per_axis: int) -> np.ndarray:
 
 def place_inside(problem: Problem, points: np.ndarray, orders: tuple[Order, ...]) -> Placed:
     """The equation at points inside; those on an interface count to its upper side."""
-    for axis, places in planes(problem.domain, problem.conditions).items():
-        for at in places:
-            points = moved_off(problem.domain, points, axis, at)
+    for axis, at in _all_planes(problem):
+        points = moved_off(problem.domain, points, axis, at)
     problem = problem.traced()
-    operator = Equation(problem)
     target = np.zeros((len(points), problem.asked.num_residuals))
-    return Placed("residual", points, target, 1.0, orders, operator)
+    return Placed("residual", points, target, 1.0, orders, Equation(problem), EQUATION)
 
 
 def place_conditions(
     problem: Problem, points_per_axis: int, on_faces: OnFaces = GAUSS_ON_FACES
 ) -> list[Placed]:
-    """Every condition at points on its faces, so many along each piece of an axis.
+    """Every condition at points on its faces, so many along each element of an axis.
 
-    Hard ones are left out: they hold by the form of the solution. Breaks are no conditions but for
-    what ties the pieces.
+    Hard ones are left out: they hold by the form of the solution. Breaks are not conditions but for
+    what ties the elements.
     """
     placed = []
     for number, condition in enumerate(problem.conditions):
@@ -113,149 +115,154 @@ def place_conditions(
         ):
             continue
         name = f"{type(condition).__name__.lower()} {number + 1}"
-        field = problem.field_number(condition)
-        zero = (0,) * problem.domain.dimension
-        if isinstance(condition, Data):
-            points = np.asarray(condition.points, float)
-            values = values_of_data(condition, problem.domain)
-            operator = Channels(field, (zero,))
-            placed.append(Placed(name, points, values, condition.weight, (zero,), operator))
-        elif isinstance(condition, Periodic):
-            placed.append(_periodic(problem, condition, field, name, points_per_axis))
-        elif isinstance(condition, Integral):
-            placed.append(_integral(problem, condition, field, name, points_per_axis))
-        elif isinstance(condition, Interface):
-            placed += _interface(problem, condition, field, name, points_per_axis)
-        elif isinstance(condition, Initial):
-            assert problem.domain.time is not None
-            points, _ = face_points(
-                problem.domain.initial, points_per_axis, problem.pieces, on_faces
-            )
-            order = _unit(problem, problem.domain.time, condition.order)
-            operator = Channels(field, (order,))
-            values = evaluate(condition.value, problem, points)
-            placed.append(Placed(name, points, values, condition.weight, (order,), operator))
-        else:
-            placed.append(_on_faces(problem, condition, field, name, points_per_axis, on_faces))
-    return placed + _smooth_across(problem, points_per_axis)
-
-
-def _on_faces(
-    problem: Problem,
-    condition: Dirichlet | Neumann | Robin,
-    field: int,
-    name: str,
-    points_per_axis: int,
-    on_faces: OnFaces,
-) -> Placed:
-    points, normals = face_points(condition.faces, points_per_axis, problem.pieces, on_faces)
-    values = evaluate(condition.value, problem, points)
-    zero = (0,) * problem.domain.dimension
-    if isinstance(condition, Dirichlet):
-        operator: Operator = Channels(field, (zero,))
-        return Placed(name, points, values, condition.weight, (zero,), operator)
-    alpha, beta = (
-        (condition.alpha, condition.beta)
-        if isinstance(condition, Robin)
-        else (0.0, condition.coefficient)
-    )
-    axes = [problem.domain.names.index(axis) for axis, _ in condition.faces.sides]
-    used = tuple(dict.fromkeys(axes))
-    firsts = tuple(_unit(problem, problem.domain.names[axis], 1) for axis in used)
-    slope = evaluate(beta, problem, points)
-    extra = {f"normal_{axis}": normals[:, axis] * slope for axis in used}
-    extra["alpha"] = evaluate(alpha, problem, points)
-    operator = NormalDerivative(field, zero, used, firsts)
-    return Placed(name, points, values, condition.weight, (zero, *firsts), operator, extra)
-
-
-def _periodic(
-    problem: Problem, condition: Periodic, field: int, name: str, points_per_axis: int
-) -> Placed:
-    ends = [Faces(problem.domain, ((condition.axis, side),)) for side in SIDES]
-    lower, upper = (face_points(end, points_per_axis, problem.pieces)[0] for end in ends)
-    orders = tuple(_unit(problem, condition.axis, k) for k in range(condition.order + 1))
-    target = np.zeros((len(lower), len(orders)))
-    operator = Channels(field, orders)
-    return Placed(name, upper, target, condition.weight, orders, operator, minus=lower)
-
-
-def _integral(
-    problem: Problem, condition: Integral, field: int, name: str, points_per_axis: int
-) -> Placed:
-    """The integral at points of the axes that are not integrated over, a single one for all."""
-    domain, over = problem.domain, condition.over(problem.domain)
-    nodes = [
-        np.zeros(1) if axis in over else gauss_nodes(problem.pieces, axis, points_per_axis)
-        for axis in domain.names
-    ]
-    points = domain.from_reference(tensor_grid(*nodes))
-    order = tuple(INTEGRAL if axis in over else 0 for axis in domain.names)
-    values = evaluate(condition.value, problem, points)
-    return Placed(name, points, values, condition.weight, (order,), Channels(field, (order,)))
-
-
-def _interface(
-    problem: Problem, condition: Interface, field: int, name: str, points_per_axis: int
-) -> list[Placed]:
-    """Value and flux on the upper side, less those on the lower side."""
-    at = next(
-        at
-        for at in planes(problem.domain, problem.conditions)[condition.axis]
-        if is_same_plane(problem.domain, condition, condition.axis, at)
-    )
-    points, upper, lower = _on_plane(problem, condition.axis, at, points_per_axis)
-    coefficients = [evaluate(condition.coefficient, problem, side) for side in (upper, lower)]
-    factors = np.stack(coefficients, axis=1)
-    # In units of the coefficient: a large one would leave the other rows to rounding.
-    unit = float(np.max(np.abs(factors))) or 1.0
-    zero, first = (_unit(problem, condition.axis, order) for order in (0, 1))
-    value = Placed(
-        f"{name}, value",
-        upper,
-        evaluate(condition.jump, problem, points),
-        condition.weight,
-        (zero,),
-        Channels(field, (zero,)),
-        minus=lower,
-    )
-    flux = Placed(
-        f"{name}, flux",
-        upper,
-        evaluate(condition.flux_jump, problem, points) / unit,
-        condition.weight,
-        (first,),
-        Channels(field, (first,)),
-        minus=lower,
-        factors=factors / unit,
-    )
-    return [value, flux]
-
-
-def _smooth_across(problem: Problem, points_per_axis: int) -> list[Placed]:
-    """Fields without a condition on a plane: as smooth across it as the equation asks for.
-
-    All fields share a basis; where it breaks for one of them, nothing else ties the others.
-    """
-    placed = []
-    for axis, places in planes(problem.domain, problem.conditions).items():
-        for at in places:
-            tied = {
-                problem.field_number(condition)
-                for condition in problem.conditions
-                if isinstance(condition, Interface)
-                and is_same_plane(problem.domain, condition, axis, at)
-            }
-            _, upper, lower = _on_plane(problem, axis, at, points_per_axis)
-            for field in set(range(len(problem.fields))) - tied:
-                times = range(problem.highest_order(field, axis))
-                orders = tuple(_unit(problem, axis, order) for order in times)
-                if orders:
-                    name = f"{problem.fields[field]} across {axis} = {at:g}"
-                    target = np.zeros((len(upper), len(orders)))
-                    operator = Channels(field, orders)
-                    placed.append(Placed(name, upper, target, 1.0, orders, operator, minus=lower))
+        new = _Placing(problem, problem.field_number(condition), points_per_axis, on_faces)
+        rows = (
+            new.interface(condition) if isinstance(condition, Interface) else [new.rows(condition)]
+        )
+        placed += [
+            dataclasses.replace(each, name=name + each.name, weight=condition.weight)
+            for each in rows
+        ]
+    for axis, at in _all_planes(problem):
+        for field in range(len(problem.fields)):
+            placed += _Placing(problem, field, points_per_axis, on_faces).smooth_across(axis, at)
     return placed
+
+
+def _all_planes(problem: Problem) -> list[tuple[str, float]]:
+    found = planes(problem.domain, problem.conditions)
+    return [(axis, at) for axis, cuts in found.items() for at in cuts]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Placing:
+    """One field at the points of a condition; name and weight are those of the condition."""
+
+    problem: Problem
+    field: int
+    points_per_axis: int
+    on_faces: OnFaces
+
+    def rows(self, condition: Condition) -> Placed:
+        """The rows of a condition that is not on a plane inside."""
+        problem, domain = self.problem, self.problem.domain
+        match condition:
+            case Data():
+                points = np.asarray(condition.points, float)
+                values = values_of_data(condition, domain)
+                return self._channels(points, values, (self._order(),), kind=DATA)
+            case Periodic():
+                ends = [Faces(domain, ((condition.axis, side),)) for side in SIDES]
+                lower, upper = (
+                    face_points(end, self.points_per_axis, problem.pieces)[0] for end in ends
+                )
+                orders = tuple(
+                    self._order(condition.axis, times) for times in range(condition.order + 1)
+                )
+                return self._channels(upper, 0.0, orders, minus=lower)
+            case Integral():
+                # At points of the axes that are not integrated over, a single one for all.
+                over = condition.over(domain)
+                nodes = [
+                    np.zeros(1)
+                    if axis in over
+                    else gauss_nodes(problem.pieces, axis, self.points_per_axis)
+                    for axis in domain.names
+                ]
+                order = tuple(INTEGRAL if axis in over else 0 for axis in domain.names)
+                points = domain.from_reference(tensor_grid(*nodes))
+                return self._channels(points, condition.value, (order,))
+            case Initial():
+                points, _ = self._on_faces(domain.initial)
+                order = self._order(str(domain.time), condition.order)
+                return self._channels(points, condition.value, (order,))
+            case Dirichlet():
+                points, _ = self._on_faces(condition.faces)
+                return self._channels(points, condition.value, (self._order(),))
+            case Neumann():
+                return self._robin(condition, 0.0, condition.coefficient)
+            case Robin():
+                return self._robin(condition, condition.alpha, condition.beta)
+        raise TypeError(f"{type(condition).__name__} is not a condition at points")
+
+    def interface(self, condition: Interface) -> list[Placed]:
+        """Value and flux on the upper side of a plane, less those on the lower side."""
+        domain = self.problem.domain
+        at = next(
+            at
+            for at in planes(domain, self.problem.conditions)[condition.axis]
+            if is_same_plane(domain, condition, condition.axis, at)
+        )
+        points, upper, lower = _on_plane(self.problem, condition.axis, at, self.points_per_axis)
+        coefficients = [values_at(condition.coefficient, domain, side) for side in (upper, lower)]
+        factors = np.stack(coefficients, axis=1)
+        # In units of the coefficient: a large one would leave the other rows to rounding.
+        unit = float(np.max(np.abs(factors))) or 1.0
+        jump = values_at(condition.jump, domain, points)
+        flux_jump = values_at(condition.flux_jump, domain, points) / unit
+        zero, first = (self._order(condition.axis, times) for times in (0, 1))
+        value = self._channels(upper, jump, (zero,), ", value", minus=lower)
+        flux = self._channels(upper, flux_jump, (first,), ", flux", minus=lower)
+        return [value, dataclasses.replace(flux, factors=factors / unit)]
+
+    def smooth_across(self, axis: str, at: float) -> list[Placed]:
+        """A field without a condition on a plane: as smooth across it as the equation asks for.
+
+        All fields share a basis; where it breaks for one of them, nothing else ties the others.
+        """
+        problem = self.problem
+        is_tied = any(
+            isinstance(condition, Interface)
+            and problem.field_number(condition) == self.field
+            and is_same_plane(problem.domain, condition, axis, at)
+            for condition in problem.conditions
+        )
+        num_orders = problem.highest_order(self.field, axis)
+        if is_tied or num_orders == 0:
+            return []
+        _, upper, lower = _on_plane(problem, axis, at, self.points_per_axis)
+        orders = tuple(self._order(axis, times) for times in range(num_orders))
+        name = f"{problem.fields[self.field]} across {axis} = {at:g}"
+        return [self._channels(upper, 0.0, orders, name, minus=lower)]
+
+    def _robin(self, condition: Neumann | Robin, alpha: Values, beta: Values) -> Placed:
+        domain = self.problem.domain
+        points, normals = self._on_faces(condition.faces)
+        axes = dict.fromkeys(axis for axis, _ in condition.faces.sides)
+        slope = values_at(beta, domain, points)
+        zero, firsts = self._order(), tuple(self._order(axis, 1) for axis in axes)
+        operator = NormalDerivative(
+            alpha=values_at(alpha, domain, points),
+            slopes=tuple(normals[:, domain.names.index(axis)] * slope for axis in axes),
+            field=self.field,
+            zero=zero,
+            firsts=firsts,
+        )
+        values = values_at(condition.value, domain, points)
+        return Placed("", points, values, 1.0, (zero, *firsts), operator)
+
+    def _channels(
+        self,
+        points: np.ndarray,
+        value: Any,
+        orders: tuple[Order, ...],
+        name: str = "",
+        kind: str = CONDITION,
+        minus: np.ndarray | None = None,
+    ) -> Placed:
+        """Derivatives of the field that have given values, those of a function or at the points."""
+        if callable(value):
+            value = values_at(value, self.problem.domain, points)
+        each = np.asarray(value, float).reshape(-1, 1)
+        target = np.broadcast_to(each, (len(points), len(orders)))
+        operator = Channels(self.field, orders)
+        return Placed(name, points, target, 1.0, orders, operator, kind, minus)
+
+    def _on_faces(self, faces: Faces) -> tuple[np.ndarray, np.ndarray]:
+        return face_points(faces, self.points_per_axis, self.problem.pieces, self.on_faces)
+
+    def _order(self, axis: str = "", times: int = 0) -> Order:
+        return tuple(times if name == axis else 0 for name in self.problem.domain.names)
 
 
 def _on_plane(
@@ -276,7 +283,7 @@ def face_points(
     pieces: Pieces = MappingProxyType({}),
     on_faces: OnFaces = GAUSS_ON_FACES,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Points on each face, so many along each piece of an axis, and the outward normals."""
+    """Points on each face, so many along each element of an axis, and the outward normals."""
     domain = faces.domain
     points, normals = [], []
     for number, (axis, side) in enumerate(faces.sides):
@@ -323,12 +330,3 @@ def _without(domain: Box, axis: str) -> Box:
     bounds = zip(domain.names, domain.lower, domain.upper, strict=True)
     axes: dict[str, Any] = {name: (low, high) for name, low, high in bounds if name != axis}
     return Box(**axes, periodic=tuple(name for name in domain.periodic if name != axis))
-
-
-def evaluate(value: Any, problem: Problem, points: np.ndarray) -> np.ndarray:
-    """A number, or a function of the coordinates, at points; refused where it is not finite."""
-    return values_at(value, problem.domain, points)
-
-
-def _unit(problem: Problem, axis: str, order: int) -> Order:
-    return tuple(order if name == axis else 0 for name in problem.domain.names)

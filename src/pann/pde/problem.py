@@ -4,22 +4,42 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from pann.basis import PiecewiseLegendre
 from pann.domain import Box, Faces
 from pann.pde.arguments import call_by_name
-from pann.pde.conditions import Break, Condition, Dirichlet, Initial, Values, values_at
-from pann.pde.fields import Field, Order, laplacian_in_space, plain_array
-from pann.pde.interfaces import piecewise_axes
-from pann.pde.known import in_parts, known_fields, known_values
-from pann.pde.trace import Trace, Wrapped, trace_residual
+from pann.pde.conditions import (
+    Break,
+    Condition,
+    Dirichlet,
+    Initial,
+    Values,
+    piecewise_axes,
+    values_at,
+)
+from pann.pde.fields import (
+    Field,
+    Order,
+    in_parts,
+    known_fields,
+    known_values,
+    laplacian_in_space,
+    plain_array,
+)
+from pann.pde.trace import Channel, Trace, Wrapped, trace_residual
 
-# Axis, side and order of a derivative by that axis: what a hard condition fixes.
-HardTrace = tuple[str, str, int]
+
+class HardTrace(NamedTuple):
+    """What a hard condition fixes on a face: the derivative of this order by its axis."""
+
+    axis: str
+    side: str
+    order: int
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -122,6 +142,11 @@ class Problem:
             )
         return tuple(map(plain_array, in_parts(result)))
 
+    def evaluate_at(self, points: Any, channels: Mapping[Channel, Any]) -> tuple[Any, ...]:
+        """The residuals at points, from a number or an array for each derivative asked for."""
+        get = lambda field, order: jnp.broadcast_to(channels[field, order], len(points))
+        return self.evaluate(get, points, self.parameters)
+
     def traced(self, *, again: bool = False) -> "Problem":
         """The problem with the trace of its residual; made `again` where it may have changed."""
         if self.trace is not None and not again:
@@ -135,11 +160,8 @@ class Problem:
         return self._traced() if self.trace is None else self.trace
 
     def _traced(self) -> Trace:
-        evaluate = lambda get, coordinates, parameters, laplacian, wrapped: self.evaluate(
-            get, coordinates, parameters, laplacian, wrapped
-        )
         laplacian = laplacian_in_space(self.domain)
-        return trace_residual(evaluate, self.domain.dimension, self.parameters, laplacian)
+        return trace_residual(self.evaluate, self.domain.dimension, self.parameters, laplacian)
 
     def exact_at(self, points: np.ndarray) -> np.ndarray:
         """The known solution at points, a row for each field."""
@@ -171,21 +193,21 @@ class Problem:
             if (condition.field or self.fields[0]) != field:
                 continue
             if isinstance(condition, Dirichlet):
-                new = [(axis, side, 0) for axis, side in condition.faces.sides]
+                new = [HardTrace(axis, side, 0) for axis, side in condition.faces.sides]
             else:
-                new = [(str(self.domain.time), "lower", condition.order)]
-            for axis, side, order in new:
-                if (axis, side, order) in traces:
-                    face = Faces(self.domain, ((axis, side),))
+                new = [HardTrace(str(self.domain.time), "lower", condition.order)]
+            for trace in new:
+                if trace in traces:
+                    face = Faces(self.domain, (trace[:2],))
                     raise ValueError(
                         f"'{field}' has two hard conditions on {face}; keep one of them"
                     )
-                traces[axis, side, order] = condition.value
+                traces[trace] = condition.value
         return traces
 
     @property
     def pieces(self) -> dict[str, PiecewiseLegendre]:
-        """The families along the axes that interfaces and breaks cut into pieces."""
+        """The families along the axes that interfaces and breaks cut into elements."""
         return piecewise_axes(self.domain, self.conditions)
 
     def highest_order(self, field: int, axis: str) -> int:

@@ -2,12 +2,14 @@
 
 One sum of squares for the equation and one for each condition, the mean over its points (or the
 sum), each point times the preconditioner K there. The constraints between the halves see the
-points of the equation.
+points of the equation. These points are taken at once or, as the memory or the cache asks for, in
+chunks; the conditions have few points, and are always whole.
 """
 
 import dataclasses
 import functools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,7 +18,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from pann.basis import Basis
-from pann.basis.in_program import tabulate
 from pann.domain import Box
 from pann.model.pann import Parameters
 from pann.network.taylor import feature_derivatives
@@ -26,22 +27,27 @@ from pann.pde.collocation import (
     Placed,
     make_block,
     make_chunked_block,
-    tabulated,
 )
 from pann.pde.evaluation import block_channels, combine_features, on_reference
 from pann.pde.operators import with_laplacian
 from pann.pde.problem import Problem
 from pann.runtime import chunks
-from pann.runtime.chunks import Chunking
+from pann.runtime.chunks import Chunking, InChunks
+from pann.runtime.platform import on_cpu
 from pann.training.chunked_rows import only
 from pann.training.loss import CONSTRAINT, Measure, TrainingRows, halves
+
+# The number of points in each interval of time, among the sums.
+COUNTS = "counts"
+Sums = dict[str, Float[Array, "*intervals"]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Causal:
-    """Moments count once the moments before them are resolved (Wang, Sankaran, Perdikaris 2022).
+    """Times count once the times before them are resolved (Wang, Sankaran, Perdikaris 2022).
 
-    Time is cut into chunks; one counts exp(-tolerance * sum of the mean squares of all before it).
+    Time is cut into intervals (`num_chunks`); one counts exp(-tolerance * sum of the mean squares
+    of all before it).
     """
 
     num_chunks: int = 32
@@ -52,47 +58,56 @@ class Causal:
             raise ValueError(f"num_chunks is at least 1 and tolerance at least 0, got {self}")
 
     def chunks(self, reference_time: Float[np.ndarray, " points"]) -> Int[np.ndarray, " points"]:
-        """The chunk of each point, by its time in [-1, 1]."""
-        shares = (np.asarray(reference_time) + 1) / 2 * self.num_chunks
-        return np.clip(shares.astype(int), 0, self.num_chunks - 1)
-
-    def mean(
-        self, squares: Float[Array, " points"], chunks: Int[Array, " points"]
-    ) -> Float[Array, ""]:
-        """The mean over the chunks of their mean squares, each times its weight."""
-        return self.mean_of_sums(
-            self.sums(squares, chunks), self.sums(jnp.ones_like(squares), chunks)
-        )
+        """The interval of each point, by its time in [-1, 1]."""
+        numbers = (np.asarray(reference_time) + 1) / 2 * self.num_chunks
+        return np.clip(numbers.astype(int), 0, self.num_chunks - 1)
 
     def sums(
-        self, values: Float[Array, " points"], chunks: Int[Array, " points"]
-    ) -> Float[Array, " chunks"]:
-        return jax.ops.segment_sum(values, chunks, self.num_chunks)
+        self, values: Float[Array, " points"], intervals: Int[Array, " points"]
+    ) -> Float[Array, " intervals"]:
+        return jax.ops.segment_sum(values, intervals, self.num_chunks)
 
-    def mean_of_sums(
-        self, sums: Float[Array, " chunks"], counts: Float[Array, " chunks"]
+    def mean(
+        self, sums: Float[Array, " intervals"], counts: Float[Array, " intervals"]
     ) -> Float[Array, ""]:
-        """The mean from the sums of squares and the numbers of points in all chunks."""
+        """The mean over the intervals of their mean squares, each times its weight.
+
+        From the sums of squares and the numbers of points.
+        """
         means = sums / jnp.maximum(counts, 1.0)
         before = jnp.cumsum(means) - means
         weights = jax.lax.stop_gradient(jnp.exp(-self.tolerance * before))
         return jnp.sum(weights * means) / self.num_chunks
 
 
-class EquationRows(TrainingRows):
-    """Blocks of rows, the equation's first; table and weights at their points one after another.
+class Piece(NamedTuple):
+    """Some of the equation's points: rows, K, intervals of time, and which are not repetitions."""
 
-    With `causal` the equation's points are in chunks of time. Without it, and without a constraint,
-    whose gradient would be a second way back, `part_size` is how many of them are taken at once.
+    block: Block
+    weights: Float[Array, " _"]
+    intervals: Int[Array, " points"] | None = None
+    is_new: Bool[Array, " points"] | None = None
+
+
+class EquationRows(TrainingRows):
+    """The equation's rows, whole or in chunks, those of the conditions, and K at all their points.
+
+    `intervals` are those of the equation's points for `causal`. Without it, and without a
+    constraint, whose gradient would be a second backward pass, `part_size` is how many of the
+    equation's points, where they are not in chunks, are taken at once.
     """
 
-    blocks: tuple[Block, ...]
-    table: Float[Array, "points terms"]
+    inside: Block | ChunkedBlock
+    conditions: tuple[Block, ...]
     weights: Float[Array, " points"]
     domain: Box = eqx.field(static=True)
-    chunks: Int[Array, " inside"] | None = None
+    intervals: Int[Array, "*chunks inside"] | None = None
     causal: Causal | None = eqx.field(static=True, default=None)
     part_size: int | None = eqx.field(static=True, default=None)
+
+    @property
+    def blocks(self) -> tuple[Block | ChunkedBlock, ...]:
+        return self.inside, *self.conditions
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -100,7 +115,7 @@ class EquationRows(TrainingRows):
 
     @property
     def num_points(self) -> int:
-        return self.blocks[0].x.shape[0]
+        return self.inside.num_points
 
     def squares(
         self,
@@ -110,81 +125,98 @@ class EquationRows(TrainingRows):
         reduction: str,
         measure: Measure | None = None,
     ) -> dict[str, Float[Array, ""]]:
-        if self._num_parts > 1 and measure is None:
-            return self._squares_by_parts(parameters, reduction)
-        each, squares = self.squares_at_points(parameters, measure)
-        for block, of_points in zip(self.blocks, each, strict=True):
-            count = block.x.shape[0]
+        is_one_number = measure is None and self.causal is None
+        if isinstance(self.inside, Block) and (self._num_pieces == 1 or not is_one_number):
+            whole = Piece(self.inside, self.weights, self.intervals)
+            found = self.sums(whole, parameters, measure, self.conditions)
+        else:
+            of_piece = functools.partial(_sums_of_piece, measure=measure)
+            found = chunks.sum_over(of_piece, self._num_pieces, parameters, self)
+            if self.conditions:
+                rest = self.weights[self._num_inside :]
+                _, each = self._squares_at_points(self.conditions, rest, parameters)
+                found |= {name: jnp.sum(squares) for name, squares in each.items()}
+        if self.causal is not None:
             # A block's own weights make its sum of squares a mean over its points.
-            factor = count if reduction == "sum" else 1
-            if block is self.blocks[0] and self.causal is not None and self.chunks is not None:
-                squares[block.name] = factor * self.causal.mean(count * of_points, self.chunks)
-            else:
-                squares[block.name] = factor * jnp.sum(of_points)
-        return squares
+            sums = self.num_points * found[self.inside.name]
+            found[self.inside.name] = self.causal.mean(sums, found.pop(COUNTS))
+        if reduction == "sum":
+            found |= {block.name: block.num_points * found[block.name] for block in self.blocks}
+        return found
+
+    def sums(
+        self,
+        piece: Piece,
+        parameters: Parameters,
+        measure: Measure | None,
+        conditions: tuple[Block, ...] = (),
+    ) -> Sums:
+        """Sums of squares, the equation's by interval for `causal`, and what its points measure."""
+        block, is_new = piece.block, piece.is_new
+        features, each = self._squares_at_points((block, *conditions), piece.weights, parameters)
+        if is_new is not None:
+            each[block.name] = is_new * each[block.name]
+        sums = {name: jnp.sum(squares) for name, squares in each.items()}
+        if self.causal is not None and piece.intervals is not None:
+            squares = each[block.name]
+            counts = jnp.ones_like(squares) if is_new is None else is_new.astype(squares.dtype)
+            sums[block.name] = self.causal.sums(squares, piece.intervals)
+            sums[COUNTS] = self.causal.sums(counts, piece.intervals)
+        if measure is not None:
+            assert block.values is not None
+            measured = measure if is_new is None else only(is_new, measure)
+            sums[CONSTRAINT] = measured(*halves(parameters, features, block.values))
+        return sums
+
+    def _squares_at_points(
+        self, blocks: Sequence[Block], weights: Float[Array, " all_points"], parameters: Parameters
+    ) -> tuple[Float[Array, "points width"], dict[str, Float[Array, " _"]]]:
+        """The network's features at the first block's points, the squares at those of each."""
+        features, own = _features_and_channels(blocks, parameters, self.domain)
+        each, start = {}, 0
+        for block, of_network in zip(blocks, own, strict=True):
+            total = block.polynomial_channels(parameters.kept_b) + of_network
+            residual = block.residual(total, parameters.equation)
+            weighted = weights[start : start + block.num_points, None] * residual
+            each[block.name] = jnp.sum(weighted**2, axis=1)
+            start += block.num_points
+        return features, each
 
     @property
-    def _num_parts(self) -> int:
-        if self.part_size is None or self.causal is not None:
-            return 1
-        return -(-self.num_points // self.part_size)
+    def _num_inside(self) -> int:
+        """How many of the weights belong to the equation."""
+        inside = self.inside
+        return inside.num_points if isinstance(inside, Block) else inside.chunking.padded
 
-    def _squares_by_parts(
-        self, parameters: Parameters, reduction: str
-    ) -> dict[str, Float[Array, ""]]:
-        """The same, the equation's points part by part and then those of the conditions."""
-        of_equation = chunks.total_parts(parameters, self, _square_of_part, self._num_parts)
-        factor = self.num_points if reduction == "sum" else 1
-        squares = {self.blocks[0].name: factor * of_equation}
-        if len(self.blocks) == 1:
-            return squares
-        conditions = dataclasses.replace(
-            self,
-            blocks=self.blocks[1:],
-            table=self.table[self.num_points :],
-            weights=self.weights[self.num_points :],
-            part_size=None,
-        )
-        return squares | conditions.squares(parameters, None, None, reduction)
+    @property
+    def _num_pieces(self) -> int:
+        if isinstance(self.inside, InChunks):
+            return self.inside.chunking.num_chunks
+        return 1 if self.part_size is None else -(-self.num_points // self.part_size)
 
-    def part(self, number: Int[Array, ""]) -> tuple["EquationRows", Bool[Array, " size"]]:
-        """A part of the equation's points, and which of them are in no part before.
+    def piece(self, number: Int[Array, ""]) -> Piece:
+        """A chunk of the equation's points, or a part of them.
 
-        All are equally large: the last overlaps with the one before it.
+        All parts are equally large: the last overlaps with the one before it.
         """
-        size = -(-self.num_points // self._num_parts)
+        inside, weights = self.inside, self.weights[: self._num_inside]
+        if isinstance(inside, InChunks):
+            weights = weights.reshape(inside.chunking.num_chunks, -1)[number]
+            intervals = None if self.intervals is None else self.intervals[number]
+            is_new = inside.chunking.is_point(number)
+            return Piece(inside.chunk(number), weights, intervals, is_new)
+        size = -(-self.num_points // self._num_pieces)
         first = number * size
         start = jnp.minimum(first, self.num_points - size)
         cut = lambda array: jax.lax.dynamic_slice_in_dim(array, start, size)
-        rows = dataclasses.replace(
-            self,
-            blocks=(jax.tree.map(cut, self.blocks[0]),),
-            table=cut(self.table),
-            weights=cut(self.weights),
-            part_size=None,
-        )
-        return rows, start + jnp.arange(size) >= first
-
-    def squares_at_points(
-        self, parameters: Parameters, measure: Measure | None
-    ) -> tuple[list[Float[Array, " _"]], dict[str, Float[Array, ""]]]:
-        """The square at each point of each block, and what the equation's points measure."""
-        features, own = _features_and_channels(self.blocks, parameters, self.domain)
-        each, start = [], 0
-        for block, of_network in zip(self.blocks, own, strict=True):
-            count = block.x.shape[0]
-            total = block.polynomial_channels(parameters.kept_b) + of_network
-            residual = block.residual(total, parameters.equation)
-            weighted = self.weights[start : start + count, None] * residual
-            each.append(jnp.sum(weighted**2, axis=1))
-            start += count
-        if measure is None:
-            return each, {}
-        both = halves(parameters, features, self.table[: self.num_points])
-        return each, {CONSTRAINT: measure(*both)}
+        block, weights = jax.tree.map(cut, (inside, weights))
+        return Piece(block, weights, is_new=start + jnp.arange(size) >= first)
 
     def density(self, squares: Float[Array, " terms"]) -> Float[Array, " points"]:
-        return self.table**2 @ squares
+        of_block = lambda block: block.values**2 @ squares
+        inside = self.inside
+        first = of_block(inside) if isinstance(inside, Block) else inside.each(of_block)
+        return jnp.concatenate([first, *map(of_block, self.conditions)])
 
     def error(self, parameters: Parameters) -> Float[Array, ""]:
         """The root of all sums of squares, each a mean."""
@@ -193,19 +225,28 @@ class EquationRows(TrainingRows):
 
     def take(self, chosen: Int[Array, " chosen"] | slice) -> "EquationRows":
         """Some points of the equation; the conditions stay whole."""
-        inside, count = self.blocks[0], self.num_points
-        some = jax.tree.map(lambda array: array[chosen], inside)
+        inside, intervals, count = self.inside, self.intervals, self._num_inside
+        if isinstance(inside, Block):
+            some, intervals = jax.tree.map(lambda array: array[chosen], (inside, intervals))
+        else:
+            if isinstance(chosen, slice):
+                chosen = jnp.arange(*chosen.indices(self.num_points))
+            some = inside.take(chosen)
+            intervals = None if intervals is None else chunks.take(intervals, chosen)
         # The mean over fewer points.
-        size = some.x.shape[0]
-        some = eqx.tree_at(lambda b: b.weights, some, some.weights * (count / size) ** 0.5)
-        join = lambda array: jnp.concatenate([array[:count][chosen], array[count:]])
+        fraction = (self.num_points / some.num_points) ** 0.5
         return dataclasses.replace(
             self,
-            blocks=(some, *self.blocks[1:]),
-            table=join(self.table),
-            weights=join(self.weights),
-            chunks=None if self.chunks is None else self.chunks[chosen],
+            inside=dataclasses.replace(some, weights=some.weights * fraction),
+            weights=jnp.concatenate([self.weights[:count][chosen], self.weights[count:]]),
+            intervals=intervals,
         )
+
+
+def _sums_of_piece(
+    parameters: Parameters, rows: EquationRows, number: Int[Array, ""], *, measure: Measure | None
+) -> Sums:
+    return rows.sums(rows.piece(number), parameters, measure)
 
 
 def equation_rows(
@@ -215,43 +256,47 @@ def equation_rows(
     precision: str,
     causal: Causal | None = None,
     part_size: int | None = None,
+    chunking: Chunking | None = None,
 ) -> EquationRows:
-    """Rows where the equation and the conditions are placed, with weights of one."""
-    points = np.concatenate([each.points for each in placed])
-    chunks = None if causal is None else jnp.asarray(moments(causal, placed[0], problem))
+    """Rows where the equation and the conditions are placed, with weights of one.
+
+    With `chunking` the equation's points are in chunks.
+    """
+
+    def whole(placed: Placed) -> Block:
+        block = make_block(with_laplacian(placed), problem, basis, precision)
+        values = jnp.asarray(basis.table(placed.points), precision)
+        return dataclasses.replace(block, values=values)
+
+    inside, *conditions = placed
+    intervals = None if causal is None else _intervals(causal, inside.points, problem.domain)
+    count = len(inside.points) if chunking is None else chunking.padded
+    split = jnp.asarray if chunking is None else chunking.split
     return EquationRows(
-        blocks=tuple(
-            make_block(with_laplacian(each), problem, basis, precision) for each in placed
-        ),
-        table=jnp.asarray(basis.table(points), precision),
-        weights=jnp.ones(len(points), precision),
+        inside=whole(inside)
+        if chunking is None
+        else make_chunked_block(with_laplacian(inside), problem, basis, precision, chunking),
+        conditions=tuple(map(whole, conditions)),
+        weights=jnp.ones(count + sum(len(each.points) for each in conditions), precision),
         domain=problem.domain,
-        chunks=chunks,
+        intervals=None if intervals is None else split(intervals),
         causal=causal,
         part_size=part_size,
     )
 
 
-def moments(causal: Causal, inside: Placed, problem: Problem) -> Int[np.ndarray, " points"]:
-    """The chunk of time of each point."""
-    if problem.domain.time is None:
+def _intervals(
+    causal: Causal, points: Float[np.ndarray, "points d"], domain: Box
+) -> Int[np.ndarray, " points"]:
+    if domain.time is None:
         raise ValueError(
             "causal weighting needs a time axis: make the box with time='t', or leave it out"
         )
-    axis = problem.domain.names.index(problem.domain.time)
-    return causal.chunks(problem.domain.to_reference(inside.points)[:, axis])
-
-
-def _square_of_part(
-    parameters: Parameters, rows: EquationRows, number: Int[Array, ""]
-) -> Float[Array, ""]:
-    part, is_new = rows.part(number)
-    (each,), _ = part.squares_at_points(parameters, None)
-    return jnp.sum(is_new * each)
+    return causal.chunks(domain.to_reference(points)[:, domain.names.index(domain.time)])
 
 
 def _features_and_channels(
-    blocks: tuple[Block, ...], parameters: Parameters, domain: Box
+    blocks: Sequence[Block], parameters: Parameters, domain: Box
 ) -> tuple[Float[Array, "points width"], list[Float[Array, "orders _ fields"]]]:
     """Features at the equation's points, and the network's channels of every block."""
     inside = blocks[0].x
@@ -261,7 +306,7 @@ def _features_and_channels(
     value = (0,) * inside.shape[1]
     # A CPU takes as long as there are derivatives, and conditions ask for few. For a GPU it is one
     # propagation at the points of all blocks: every call there is longer than what it saves.
-    together = blocks if jax.default_backend() != "cpu" else blocks[:1]
+    together = blocks[:1] if on_cpu() else blocks
     wanted = tuple(dict.fromkeys((value, *(order for each in together for order in each.orders))))
     points = [x for each in together for x in (each.x, each.x_minus) if x is not None]
     x = jnp.concatenate(points) if len(points) > 1 else inside
@@ -279,142 +324,3 @@ def _features_and_channels(
         own.append(of_block)
     own += [block_channels(block, parameters, domain) for block in blocks[len(together) :]]
     return derivatives[value][: inside.shape[0]] * parameters.keep_a, own
-
-
-# ---- An equation at points in chunks, for tables and derivatives that do not fit in memory ----
-
-
-# What a part of the equation gives, to be added up: its squares, the numbers of its points in each
-# chunk of time, and what it measures for the constraint.
-Sums = dict[str, Float[Array, "*moments"]]
-
-
-class ChunkedEquation(TrainingRows):
-    """The equation at points in chunks, its tables made when their turn comes; conditions whole.
-
-    Weights are those of the points inside, with what fills up the last chunk, and then those of
-    the conditions. With `causal`, `moments` are the chunks of time of the points inside.
-    """
-
-    inside: ChunkedBlock
-    conditions: EquationRows | None
-    weights: Float[Array, " points"]
-    domain: Box = eqx.field(static=True)
-    moments: Int[Array, "chunks size"] | None = None
-    causal: Causal | None = eqx.field(static=True, default=None)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (self.inside.name, *(self.conditions.names if self.conditions else ()))
-
-    @property
-    def num_points(self) -> int:
-        return self.inside.num_points
-
-    @property
-    def basis(self) -> Basis:
-        return self.inside.basis
-
-    @property
-    def chunking(self) -> Chunking:
-        return self.inside.chunking
-
-    def squares(
-        self,
-        parameters: Parameters,
-        projector: Float[Array, "points rank"] | None,
-        key: PRNGKeyArray | None,
-        reduction: str,
-        measure: Measure | None = None,
-    ) -> dict[str, Float[Array, ""]]:
-        def one(chunk: tuple[Block, Array, Array | None], number: Int[Array, ""]) -> Sums:
-            real = self.chunking.is_point(number)
-            return self._sums(*chunk, real, parameters, measure and only(real, measure))
-
-        points = self.inside.points
-        weights = self.weights[: self.chunking.padded].reshape(points.weights.shape)
-        found = chunks.total(one, (points, weights, self.moments))
-        name, count = self.inside.name, self.num_points
-        if self.causal is not None:
-            found[name] = self.causal.mean_of_sums(count * found[name], found.pop("counts"))
-        if reduction == "sum":
-            found[name] = count * found[name]
-        if self.conditions is not None:
-            own = eqx.tree_at(
-                lambda rows: rows.weights, self.conditions, self.weights[self.chunking.padded :]
-            )
-            found = found | own.squares(parameters, None, key, reduction)
-        return found
-
-    def _sums(
-        self,
-        inside: Block,
-        weights: Float[Array, " size"],
-        moments: Int[Array, " size"] | None,
-        real: Array,
-        parameters: Parameters,
-        measure: Measure | None,
-    ) -> Sums:
-        table = tabulate(self.basis, inside.x)
-        part = EquationRows(
-            blocks=(tabulated(inside, self.basis),),
-            table=table,
-            weights=weights,
-            domain=self.domain,
-        )
-        (each,), sums = part.squares_at_points(parameters, measure)
-        if self.causal is None or moments is None:
-            return sums | {inside.name: jnp.sum(each)}
-        counts = self.causal.sums(real.astype(each.dtype), moments)
-        return sums | {inside.name: self.causal.sums(each, moments), "counts": counts}
-
-    def density(self, squares: Float[Array, " terms"]) -> Float[Array, " points"]:
-        inside = chunks.each(lambda x: tabulate(self.basis, x) ** 2 @ squares, self.inside.points.x)
-        if self.conditions is None:
-            return inside
-        return jnp.concatenate([inside, self.conditions.density(squares)])
-
-    def error(self, parameters: Parameters) -> Float[Array, ""]:
-        squares = self.squares(parameters, None, None, "mean")
-        return jnp.sqrt(functools.reduce(jnp.add, squares.values()))
-
-    def take(self, chosen: Int[Array, " chosen"] | slice) -> EquationRows:
-        """Some points of the equation; the conditions stay whole."""
-        if isinstance(chosen, slice):
-            chosen = jnp.arange(*chosen.indices(self.num_points))
-        inside, padded, rest = self.inside.take(chosen), self.chunking.padded, self.conditions
-        # The mean over fewer points.
-        share = (self.num_points / inside.num_points) ** 0.5
-        inside = eqx.tree_at(lambda block: block.weights, inside, share * inside.weights)
-        table = tabulate(self.basis, inside.x)
-        return EquationRows(
-            blocks=(inside, *(rest.blocks if rest else ())),
-            table=jnp.concatenate([table, rest.table]) if rest else table,
-            weights=jnp.concatenate([self.weights[:padded][chosen], self.weights[padded:]]),
-            domain=self.domain,
-            chunks=None if self.moments is None else chunks.take(self.moments, chosen),
-            causal=self.causal,
-        )
-
-
-def chunked_equation(
-    placed: Sequence[Placed],
-    problem: Problem,
-    basis: Basis,
-    precision: str,
-    chunking: Chunking,
-    causal: Causal | None = None,
-) -> ChunkedEquation:
-    """What `equation_rows` makes, with the equation's points in chunks."""
-    inside, *conditions = placed
-    times = None if causal is None else chunking.split(moments(causal, inside, problem))
-    rest = equation_rows(conditions, problem, basis, precision) if conditions else None
-    num_weights = chunking.padded + (len(rest.weights) if rest else 0)
-    return ChunkedEquation(
-        inside=make_chunked_block(with_laplacian(inside), problem, basis, precision, chunking),
-        conditions=rest,
-        weights=jnp.ones(num_weights, precision),
-        domain=problem.domain,
-        moments=times,
-        causal=causal,
-    )

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core as jax_core
 
-from pann.pde.fields import Numbers, Order, is_integral
+from pann.pde.fields import NeedsNumber, Numbers, Order, is_integral
 
 NUM_POINTS = 16
 MAX_CHANNELS = 256
@@ -57,12 +57,12 @@ WAYS = (
 class Trace:
     """What a residual asks for; equal traces compute the same.
 
-    `beside` are the orders asked for beside Laplacians, None where it asks for no Laplacian.
+    `besides_laplacians` are the orders asked for besides Laplacians, None where there are none.
     """
 
     fingerprint: bytes
     channels: tuple[Channel, ...] = dataclasses.field(compare=False)
-    beside: tuple[Order, ...] | None = dataclasses.field(compare=False)
+    besides_laplacians: tuple[Order, ...] | None = dataclasses.field(compare=False)
     num_residuals: int = dataclasses.field(compare=False)
     wrapped: Wrapped = dataclasses.field(compare=False)
 
@@ -85,15 +85,15 @@ def trace_residual(
     evaluate: Evaluate, dimension: int, parameters: Mapping[str, float], laplacian: Any
 ) -> Trace:
     """Run a residual on symbols; `laplacian` is that of the domain, as a sum of derivatives."""
-    first: Exception | None = None
+    errors: list[Exception] = []
     for wrapped in WAYS:
         try:
             return _traced(evaluate, dimension, parameters, laplacian, wrapped)
-        except (jax.errors.TracerArrayConversionError, TypeError) as error:
-            # A function of NumPy was given an array of JAX, or the other way round.
-            first = first or error
-    assert first is not None
-    raise first
+        except Exception as error:
+            # Maybe a function of NumPy was given an array of JAX, or the other way round.
+            errors.append(error)
+    # Wrapped numbers say what is wrong in their own words.
+    raise next((error for error in errors if isinstance(error, NeedsNumber)), errors[0])
 
 
 def _traced(
@@ -104,7 +104,7 @@ def _traced(
     wrapped: Wrapped,
 ) -> Trace:
     asked: dict[Channel, Any] = {}
-    beside: dict[Order, None] = {}
+    besides_laplacians: dict[Order, None] = {}
     laplacians: list[int] = []
 
     def run(coordinates: Any, channels: Any, values: Any) -> tuple:
@@ -114,7 +114,7 @@ def _traced(
             return asked[field, order]
 
         def get(field: int, order: Order) -> Any:
-            beside[order] = None
+            besides_laplacians[order] = None
             return look_up(field, order)
 
         def of_laplacian(field: int) -> Any:
@@ -137,7 +137,7 @@ def _traced(
     return Trace(
         fingerprint=digest.digest(),
         channels=tuple(asked),
-        beside=tuple(beside) if laplacians else None,
+        besides_laplacians=tuple(besides_laplacians) if laplacians else None,
         num_residuals=len(computed.jaxpr.outvars),
         wrapped=wrapped,
     )

@@ -1,11 +1,11 @@
-"""Pictures as files: a name that can be written, and all at once or not at all."""
+"""Pictures as files: names are checked before the work, and files are written atomically."""
 
-import contextlib
 import os
 import pathlib
-import secrets
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
+
+from pann.runtime.atomic import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -14,7 +14,7 @@ DOTS_PER_INCH = 130
 
 
 def check_picture(path: str | os.PathLike[str]) -> None:
-    """Find out before the work whether a picture can have this name."""
+    """Refuse a name that a picture cannot have."""
     from matplotlib.backend_bases import FigureCanvasBase
 
     check_name(path, FigureCanvasBase.get_supported_filetypes(), what="a picture")
@@ -38,22 +38,5 @@ def write_picture(figure: "Figure", path: str | os.PathLike[str]) -> None:
 
 
 def write_at_once(path: str | os.PathLike[str], save: Callable[[str], None]) -> None:
-    """Let `save` write a file beside the path and put it in its place; what fails leaves nothing.
-
-    The temporary name has the ending of the path.
-    """
-    target = os.path.realpath(path)  # a link stays a link, and what it points to is replaced
-    ending = pathlib.Path(path).suffix
-    temporary = os.path.join(os.path.dirname(target), f".pann-{secrets.token_hex(8)}{ending}")
-    try:
-        save(temporary)
-        os.replace(temporary, target)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ValueError(
-            f"cannot write '{os.fspath(path)}': {reason}; check the folder, its permissions and "
-            "the space on its disk"
-        ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
+    """`write_atomically` under a temporary name with the ending of the path."""
+    write_atomically(path, save, suffix=pathlib.Path(path).suffix)

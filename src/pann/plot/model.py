@@ -1,4 +1,4 @@
-"""Pictures of a fit: the target, the prediction, its two halves, and the error."""
+"""Pictures of a fit: target, prediction, its two halves and the error; partial dependence."""
 
 import pathlib
 from collections.abc import Callable
@@ -9,6 +9,8 @@ from jaxtyping import Float
 
 from pann.domain import Box
 from pann.model.pann import PANN, Parts
+from pann.plot.files import write_at_once
+from pann.points import tensor_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,10 +26,7 @@ def plot_halves(
     Target, prediction and polynomial half share one color scale; the network's half and the error
     have their own.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib.figure import Figure
 
     points = grid_2d(model.domain, resolution)
     network, polynomial = model.parts(points)
@@ -41,30 +40,25 @@ def plot_halves(
     }
     shared = float(np.max(np.abs(true)))
     limits = {"network half": float(np.max(np.abs(network))) or 1.0}
-    figure, axes = pyplot.subplots(1, len(panels), figsize=(17.0, 3.4), layout="constrained")
-    extent = (
-        model.domain.lower[0],
-        model.domain.upper[0],
-        model.domain.lower[1],
-        model.domain.upper[1],
-    )
+    figure = Figure(figsize=(17.0, 3.4), layout="constrained")
+    axes = figure.subplots(1, len(panels))
+    (left, bottom), (right, top) = model.domain.lower, model.domain.upper
     for panel, (name, values) in zip(axes, panels.items(), strict=True):
-        image = values.reshape(resolution, resolution).T
-        if name == "|error|":
-            shown = panel.imshow(image, origin="lower", extent=extent, cmap="magma")
-        else:
-            limit = limits.get(name, shared)
-            shown = panel.imshow(
-                image, origin="lower", extent=extent, cmap="RdBu_r", vmin=-limit, vmax=limit
-            )
+        limit = limits.get(name, shared)
+        colors = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
+        image = panel.imshow(
+            values.reshape(resolution, resolution).T,
+            origin="lower",
+            extent=(left, right, bottom, top),
+            **({"cmap": "magma"} if name == "|error|" else colors),
+        )
         panel.set_title(name)
         panel.set_xlabel(model.domain.names[0])
-        figure.colorbar(shown, ax=panel, shrink=0.75)
+        figure.colorbar(image, ax=panel, shrink=0.75)
     axes[0].set_ylabel(model.domain.names[1])
     figure.suptitle(title)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
-    pyplot.close(figure)
+    write_at_once(path, lambda temporary: figure.savefig(temporary, dpi=110))
     return path
 
 
@@ -72,9 +66,7 @@ def grid_2d(domain: Box, resolution: int) -> Float[np.ndarray, "points 2"]:
     """A tensor grid over a two-dimensional box, the second axis running fastest."""
     if domain.dimension != 2:
         raise ValueError(f"a heat map needs two axes; this domain has {domain.dimension}")
-    ticks = np.linspace(-1.0, 1.0, resolution)
-    grid = np.stack(np.meshgrid(ticks, ticks, indexing="ij"), axis=-1).reshape(-1, 2)
-    return domain.from_reference(grid)
+    return domain.from_reference(tensor_grid(*[np.linspace(-1.0, 1.0, resolution)] * 2))
 
 
 def plot_dependence(

@@ -1,7 +1,6 @@
 """What pictures of a solution show: its fields, their halves and errors on a grid.
 
-All points go to the model in one call, also those of many moments: a picture compiles nothing for
-each of its frames.
+All points go to the model in one call, also those of many times: frames compile nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from pann.model.pann import PANN
 from pann.pde.evaluation import evaluate_parts
 from pann.pde.hard_conditions import Ansatz
 from pann.pde.problem import Problem
+from pann.points import tensor_grid
 
 SOLUTION, POLYNOMIAL, NETWORK = "solution", "polynomial half", "network half"
 EXACT, ERROR = "exact", "|error|"
@@ -64,6 +64,10 @@ def ticks_along(domain: Box, axis: str, count: int) -> Float[np.ndarray, " count
     return np.linspace(domain.lower[index], domain.upper[index], count)
 
 
+def name_of(solution: Drawable) -> str:
+    return "solution" if solution.problem is None else solution.problem.name
+
+
 def middle_of(domain: Box, axis: str) -> float:
     index = domain.names.index(axis)
     return (domain.lower[index] + domain.upper[index]) / 2
@@ -77,9 +81,17 @@ def values_on_grid(
     Axes without ticks are cut in the middle. The halves are there if there are two of them, the
     exact solution and the error where the problem knows it.
     """
-    points, shape = _grid(solution.model.domain, ticks)
+    domain = solution.model.domain
+    axes = {axis: ticks.get(axis, np.array([middle_of(domain, axis)])) for axis in domain.names}
+    # In the order of the ticks, which need not be that of the domain.
+    order = (*ticks, *(axis for axis in domain.names if axis not in ticks))
+    grid = tensor_grid(*(axes[axis] for axis in order))
+    points = grid[:, [order.index(axis) for axis in domain.names]]
+    shape = tuple(len(along) for along in ticks.values())
     network, polynomial = evaluate_parts(solution.model, solution.ansatz, points)
-    exact = _exact(solution, points)
+    exact = None
+    if solution.problem is not None and solution.problem.exact is not None:
+        exact = list(solution.problem.exact_at(points))
     fields = {}
     for number, field in enumerate(solution.fields):
         value = network[:, number] + polynomial[:, number]
@@ -94,26 +106,7 @@ def values_on_grid(
     return fields
 
 
-def _grid(
-    domain: Box, ticks: Mapping[str, Float[np.ndarray, " _"]]
-) -> tuple[Float[np.ndarray, "points d"], tuple[int, ...]]:
-    mesh = dict(zip(ticks, np.meshgrid(*ticks.values(), indexing="ij"), strict=True))
-    shape = tuple(len(along) for along in ticks.values())
-    columns = [
-        mesh[axis].ravel() if axis in mesh else np.full(np.prod(shape), middle_of(domain, axis))
-        for axis in domain.names
-    ]
-    return np.stack(columns, axis=1), shape
-
-
 def _has_two_halves(solution: Drawable) -> bool:
     # The lift of an ansatz counts as the polynomial's, also where all terms are pruned.
     polynomial = solution.model.num_terms > 0 or solution.ansatz is not None
     return polynomial and solution.model.num_units > 0
-
-
-def _exact(solution: Drawable, points: Float[np.ndarray, "points d"]) -> list[np.ndarray] | None:
-    problem = solution.problem
-    if problem is None or problem.exact is None:
-        return None
-    return list(problem.exact_at(points))

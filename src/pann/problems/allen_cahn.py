@@ -8,7 +8,7 @@ import numpy as np
 
 from pann.domain import Box
 from pann.pde import Problem
-from pann.problems.evolving import evolving
+from pann.problems.periodic import periodic_problem
 from pann.reference import Evolution, PeriodicGrid, stored_times
 
 DIFFUSION = 1e-4
@@ -42,7 +42,7 @@ def allen_cahn_time(*, faithful: bool = False) -> Problem:
     def initial(x: Any, t: Any) -> Any:
         return x**2 * jnp.cos(jnp.pi * x)
 
-    return evolving(
+    return periodic_problem(
         EVOLUTION, residual, {"u": initial}, order=2, faithful=faithful, is_smooth=False
     )
 

@@ -1,4 +1,4 @@
-"""Burgers' equation with little viscosity: a sine wave steepens to a front."""
+"""Burgers' equation with little viscosity: a sine steepens to a front."""
 
 import functools
 from typing import Any
@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pann.pde import Condition, Dirichlet, Initial, Problem
-from pann.problems.evolving import box, evolving, known_by
+from pann.problems.periodic import advective, box, known_by, periodic_problem
 from pann.reference import Evolution, PeriodicGrid
 
 VISCOSITY = 0.01 / np.pi
@@ -33,22 +33,13 @@ def burgers(*, dirichlet: bool = False, faithful: bool = False) -> Problem:
         return -jnp.sin(jnp.pi * x)
 
     if not dirichlet:
-        return evolving(EVOLUTION, residual, {"u": initial}, order=2, faithful=faithful)
+        return periodic_problem(EVOLUTION, residual, {"u": initial}, order=2, faithful=faithful)
     domain = box(EVOLUTION, periodic=False)
     conditions: list[Condition] = [
         Dirichlet(domain.boundary, 0.0, hard=True),
         Initial(initial, hard=True),
     ]
     return known_by(EVOLUTION, domain, residual, conditions)
-
-
-def _equation(grid: PeriodicGrid) -> tuple[Any, Any]:
-    (k,) = grid.wavenumbers()
-
-    def nonlinear(modes: Any) -> Any:
-        return -0.5j * k * grid.to_modes(grid.to_values(modes) ** 2)
-
-    return -VISCOSITY * k[None] ** 2, nonlinear
 
 
 # The front is resolved to 1e-11; half the step changes the solution by 9e-10.
@@ -58,6 +49,6 @@ EVOLUTION = Evolution(
     grid=PeriodicGrid((-1.0,), (1.0,), (2048,)),
     times=np.linspace(0, 1, 401),
     largest_step=2.5e-4,
-    equation=_equation,
+    equation=advective(lambda k: -VISCOSITY * k**2),
     initial=lambda x: -np.sin(np.pi * x)[None],
 )

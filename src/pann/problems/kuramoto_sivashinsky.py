@@ -1,6 +1,5 @@
 """The Kuramoto-Sivashinsky equation: chaotic, and as the paper prints it."""
 
-import dataclasses
 import functools
 from typing import Any
 
@@ -8,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pann.pde import Problem
-from pann.problems.evolving import evolving
+from pann.problems.periodic import advective, periodic_problem
 from pann.reference import Evolution, PeriodicGrid
 
 # Lengths and times of the equation with coefficients 1 on a circle of 32 pi, up to t = 100.
@@ -25,7 +24,7 @@ def ks(*, faithful: bool = False) -> Problem:
     def residual(u: Any) -> Any:
         return u.t + ADVECTION * u * u.x + DIFFUSION * u.xx + HYPERDIFFUSION * u.xxxx
 
-    return evolving(
+    return periodic_problem(
         EVOLUTION,
         residual,
         {"u": lambda x, t: jnp.cos(x) * (1 + jnp.sin(x))},
@@ -40,30 +39,13 @@ def ks_printed(*, faithful: bool = False) -> Problem:
 
     As the paper prints it. Not chaotic: the first mode is neutral, and all others decay.
     """
-    return evolving(
+    return periodic_problem(
         EVOLUTION_PRINTED,
         lambda u: u.t + u * u.x + u.xx + u.xxxx,
         {"u": lambda x, t: jnp.cos(x) + 0 * t},
         order=4,
         faithful=faithful,
     )
-
-
-@dataclasses.dataclass(frozen=True)
-class _Equation:
-    """u_t + a u u_x + b u_xx + c u_xxxx = 0."""
-
-    a: float
-    b: float
-    c: float
-
-    def __call__(self, grid: PeriodicGrid) -> tuple[Any, Any]:
-        (k,) = grid.wavenumbers()
-
-        def nonlinear(modes: Any) -> Any:
-            return -0.5j * self.a * k * grid.to_modes(grid.to_values(modes) ** 2)
-
-        return self.b * k[None] ** 2 - self.c * k[None] ** 4, nonlinear
 
 
 # Half the step changes it by 6e-9; it is chaotic, and errors at the beginning grow 3000-fold.
@@ -73,7 +55,7 @@ EVOLUTION = Evolution(
     grid=PeriodicGrid((0.0,), (2 * np.pi,), (512,)),
     times=np.linspace(0, 1, 1001),
     largest_step=2.5e-5,
-    equation=_Equation(ADVECTION, DIFFUSION, HYPERDIFFUSION),
+    equation=advective(lambda k: DIFFUSION * k**2 - HYPERDIFFUSION * k**4, ADVECTION),
     initial=lambda x: (np.cos(x) * (1 + np.sin(x)))[None],
 )
 
@@ -84,6 +66,6 @@ EVOLUTION_PRINTED = Evolution(
     grid=PeriodicGrid((0.0,), (2 * np.pi,), (64,)),
     times=np.linspace(0, 1, 401),
     largest_step=2.5e-3,
-    equation=_Equation(1.0, 1.0, 1.0),
+    equation=advective(lambda k: k**2 - k**4),
     initial=lambda x: np.cos(x)[None],
 )

@@ -1,4 +1,4 @@
-"""A periodic evolution equation and its reference solution, computed when first asked for."""
+"""A periodic evolution equation and its reference solution, computed on first use."""
 
 import dataclasses
 import functools
@@ -13,7 +13,7 @@ from jaxtyping import Float, Inexact
 from pann.reference.etdrk4 import Modes, Nonlinear, etdrk4
 from pann.reference.grid import PeriodicGrid
 from pann.reference.solution import Reference
-from pann.runtime.cache import cache_folder, load_array, store_array
+from pann.runtime.cache import kept_array
 
 # To be raised with every change of the method, so that no old file is read.
 _VERSION = 3
@@ -31,7 +31,8 @@ class Evolution:
     function from modes to modes, of which the unresolved ones are dropped (the 2/3 rule, which
     removes the aliasing of quadratic terms only: cubic ones need a grid on which the highest modes
     are negligible). `initial` is a function of the coordinates with values of shape
-    (fields, *space). The axes of space come first, then time.
+    (fields, *space). The axes of space come first, then time. `stored_name` is the name of its
+    file, if it is not `name`.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Evolution:
     largest_step: float
     equation: Equation
     initial: Callable[..., Float[np.ndarray, "fields ..."]]
+    stored_name: str | None = None
 
     @functools.cached_property
     def reference(self) -> Reference:
@@ -48,13 +50,13 @@ class Evolution:
         resolved = self._initial_modes()
         first = self.grid.to_values(resolved)
         shape = (len(first), len(self.times), *self.grid.shape)
-        folder = cache_folder()
-        file = None if folder is None else folder / self._file_name(resolved)
-        values = None if file is None else load_array(file, shape)
-        if values is None or not self._is_plausible(values, first):
-            values = self._solve(resolved, shape)
-            if file is not None:
-                store_array(file, values)
+
+        def is_plausible(values: Float[np.ndarray, "..."]) -> bool:
+            return bool(np.isfinite(values).all() and np.allclose(values[:, 0], first, atol=1e-10))
+
+        values = kept_array(
+            self._file_name(resolved), shape, lambda: self._solve(resolved, shape), is_plausible
+        )
         return Reference(self.grid, self.times, values)
 
     def exact(self, **coordinates: Any) -> Any:
@@ -66,8 +68,8 @@ class Evolution:
         return parts if len(parts) > 1 else parts[0]
 
     def _initial_modes(self) -> Modes:
-        share = (_MOST_POINTS / math.prod(self.grid.shape)) ** (1 / self.grid.dimension)
-        factor = max(1, min(int(share), _LARGEST_FACTOR))
+        ratio = (_MOST_POINTS / math.prod(self.grid.shape)) ** (1 / self.grid.dimension)
+        factor = max(1, min(int(ratio), _LARGEST_FACTOR))
         values = np.asarray(self.initial(*self.grid.finer(factor).coordinates()), float)
         return self.grid.projected(values, factor) * self.grid.resolved()
 
@@ -99,11 +101,8 @@ class Evolution:
             changes = [nonlinear(state) for state in states]
         for array in (initial, linear, *changes):
             digest.update(np.ascontiguousarray(array).tobytes())
-        return f"reference-v{_VERSION}-{self.name}-{digest.hexdigest()[:16]}.npy"
-
-    @staticmethod
-    def _is_plausible(values: Float[np.ndarray, "..."], first: Float[np.ndarray, "..."]) -> bool:
-        return bool(np.all(np.isfinite(values)) and np.allclose(values[:, 0], first, atol=1e-10))
+        name = self.stored_name or self.name
+        return f"reference-v{_VERSION}-{name}-{digest.hexdigest()[:16]}.npy"
 
 
 def stored_times(ends: Sequence[float | int], counts: Sequence[int]) -> Float[np.ndarray, " times"]:

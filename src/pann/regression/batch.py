@@ -1,7 +1,6 @@
 """fit_together(cases): several fits of equal shapes, trained as one program."""
 
 import dataclasses
-import inspect
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,14 +8,20 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 
+from pann.domain import Box
 from pann.io.checkpoint import NOWHERE, Checkpoint
+from pann.methods import FitMethod, RunOptions, Training
 from pann.model.pann import Parameters
-from pann.regression.fit import TABLE_COPIES, Fit, Prepared, fit, fitted, prepare, train
+from pann.points import Points
+from pann.regression.fit import TABLE_COPIES, Data, Fit, Prepared, fitted, prepare, train
 from pann.runtime import chunks
+from pann.runtime.limits import Report
 from pann.runtime.memory import COPIES, device_memory
+from pann.runtime.platform import on_cpu
 from pann.training import LBFGS, Adam, Outcome, Prune, Task
-from pann.training.batch import check_shapes, of_case, one_task, side_by_side
+from pann.training.batch import by_case, check_shapes, check_shared, one_task, side_by_side
 from pann.training.loss import Loss, Rows
 
 SHARED = ("architecture", "recipe", "trials")
@@ -30,15 +35,15 @@ def fit_together(
 ) -> list[Fit]:
     """The fits that `fit(**shared, **case)` gives for each case, to rounding.
 
-    It is gradient training, recipe="paper" if no other is named, of all cases in one compiled
-    program. They may differ in whatever leaves shapes and stages alone: points of equal number,
-    values, seed, constraint and its weight. `seconds` are the share of each. What a checkpoint
-    holds is not done again.
+    It is gradient training, `Training.paper()` if no other method is named, of all cases in one
+    compiled program. They may differ in whatever leaves shapes and stages alone: points of equal
+    number, values, seed, the method's constraint and its weight. `seconds` are the share of each.
+    What a checkpoint holds is not done again.
     """
     begin = time.perf_counter()
     if not cases:
         raise ValueError("there are no cases to fit; give options for each, [{'seed': 0}, ...]")
-    prepared = [prepared_case({**shared, **case}) for case in cases]
+    prepared = [prepared_case(**{**shared, **case}) for case in cases]
     if len(prepared) > 1:
         check_together(prepared)
     losses = [each.task.loss for each in prepared]
@@ -49,19 +54,18 @@ def fit_together(
     task = dataclasses.replace(task, checkpoint=checkpoint)
     trained, outcomes, scores = train(prepared[0].recipe, task, starts)
     with jax.enable_x64(True):
-        trials = task.by_case(trained)
+        found = by_case(task, trained, outcomes, scores)
     # The stages know of the time before an interruption.
     seconds = max(time.perf_counter() - begin, sum(outcome.seconds for outcome in outcomes))
-    count = len(cases)
     return [
         fitted(
-            prepared[number],
-            trials[number],
-            _own_terms(of_case(outcomes, number, count), task, losses[number]),
-            scores.reshape(count, -1)[number],
-            seconds / count,
+            case,
+            own.trials,
+            _own_terms(own.outcomes, task, loss),
+            own.scores,
+            seconds / len(cases),
         )
-        for number in range(count)
+        for case, own, loss in zip(prepared, found, losses, strict=True)
     ]
 
 
@@ -81,7 +85,7 @@ def num_fits_that_fit(
     (`num_seen` points in all of its steps) and the fits would be a program each because they differ
     `by_constraint`.
     """
-    gains = jax.default_backend() != "cpu" or (by_constraint and num_seen <= SHORT)
+    gains = not on_cpu() or (by_constraint and num_seen <= SHORT)
     if chunks.several() or not gains:
         return 1
     item = np.dtype(precision).itemsize
@@ -89,16 +93,23 @@ def num_fits_that_fit(
     return max(1, int(device_memory() // a_fit))
 
 
-def prepared_case(options: Mapping[str, Any]) -> Prepared:
-    """A case from options of `fit`, with its defaults for those that are not given."""
-    parameters = inspect.signature(fit).parameters
-    known = inspect.signature(prepare).parameters
-    defaults = {
-        name: each.default
-        for name, each in parameters.items()
-        if each.default is not each.empty and name in known
-    }
-    return prepare(**{**defaults, "recipe": "paper", **options})
+def prepared_case(
+    points: npt.ArrayLike | Points,
+    values: npt.ArrayLike,
+    method: FitMethod | None = None,
+    *,
+    domain: Box | None = None,
+    sample_weight: npt.ArrayLike | None = None,
+    held_out: float | np.ndarray | None = None,
+    pad: bool = False,
+    progress: Report | None = None,
+    **run: Any,
+) -> Prepared:
+    """A case from parameters of `fit`."""
+    data = Data(points, values, domain, sample_weight, held_out, pad)
+    return prepare(
+        data, Training.paper() if method is None else method, RunOptions(**run), progress
+    )
 
 
 def check_together(cases: Sequence[Prepared]) -> None:
@@ -107,18 +118,12 @@ def check_together(cases: Sequence[Prepared]) -> None:
     by_gradient = all(isinstance(stage, Adam | LBFGS | Prune) for stage in first.recipe)
     if not by_gradient or any(case.task.loss.constraint == "exact" for case in cases):
         raise ValueError(
-            "cases are fitted together by gradients: give recipe='paper', or stages Adam, LBFGS "
+            "cases are fitted together by gradients: give Training.paper(), or stages Adam, LBFGS "
             "and Prune, and a constraint other than exact"
         )
     if not all(isinstance(case.task.rows, Rows) for case in cases):
         raise ValueError("cases are fitted together with tables of all rows; leave memory out")
-    for number, case in enumerate(cases[1:], 2):
-        for (name, here), there in zip(_shared(case).items(), _shared(first).values(), strict=True):
-            if here != there:
-                raise ValueError(
-                    f"case {number} has another {name} than the first, {here} and {there}; fit "
-                    "those together that share it"
-                )
+    check_shared([_shared(case) for case in cases], "fit")
     scales = [case.task.term_scales for case in cases if case.task.term_scales is not None]
     if not all(np.array_equal(each, scales[0]) for each in scales):
         raise ValueError("cases are fitted together where K has the same polynomials in all")

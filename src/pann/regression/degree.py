@@ -1,4 +1,4 @@
-"""Which polynomials a table of data supports: the degree by the error at left-out rows."""
+"""Which polynomials a table of data supports: the degree with the least leave-one-out error."""
 
 import math
 
@@ -10,10 +10,10 @@ from pann.domain import Box
 from pann.points import subsample
 
 MAX_ROWS = 20_000
-# One fit takes about 2 N m^2 operations: so much for N m^2, a fraction of a second.
+# A bound on N m^2: one fit takes about 2 N m^2 operations, a fraction of a second.
 MAX_COST = 5e9
-# A table of doubles is held this often while it is fitted.
-BYTES_AN_ENTRY = 4 * 8
+# Four copies of a table of doubles exist while it is fitted.
+BYTES_PER_ENTRY = 4 * 8
 
 
 def choose_basis(
@@ -24,27 +24,28 @@ def choose_basis(
     degree: int | None,
     index_set: str | None,
     memory: int,
-    held_rows: int,
-    rows_a_term: int,
-    always_plane: bool,
+    rows_at_once: int,
+    rows_per_term: int,
+    always_linear: bool,
 ) -> tuple[Basis, int]:
-    """The basis of the degree asked for, or of that with the lowest left-out error.
+    """The basis of the given degree, or of the degree with the least leave-one-out error.
 
-    The terms are bounded by the rows, `rows_a_term` for each, and by the memory for a table of
-    `held_rows`, those that are held at once;
-    `always_plane` lets degree 1 be tried however few the rows, where a penalty will hold it.
-    Total degree and hyperbolic cross are both tried unless one is asked for; with a degree but no
-    set given, total degree, or the hyperbolic cross where total degree 2 is beyond these bounds.
+    The number of terms is bounded by the rows, `rows_per_term` for each, and by the memory for a
+    table of `rows_at_once`. `always_linear` lets degree 1 be tried however few the rows are, where
+    a penalty makes up for that. Total degree and hyperbolic cross are both tried unless one is
+    given. With a degree but no set, the set is total degree, or the hyperbolic cross where total
+    degree 2 is beyond these bounds.
     """
     domain = Box.cube(scaled.shape[1])
-    num_rows = len(scaled)
-    chosen = subsample(num_rows, MAX_ROWS)
-    affordable = min(memory / (BYTES_AN_ENTRY * held_rows), math.sqrt(MAX_COST / len(chosen)))
-    supported = max(len(chosen) / rows_a_term, scaled.shape[1] + 1 if always_plane else 1)
+    chosen = subsample(len(scaled), MAX_ROWS)
+    affordable = min(memory / (BYTES_PER_ENTRY * rows_at_once), math.sqrt(MAX_COST / len(chosen)))
+    supported = max(len(chosen) / rows_per_term, scaled.shape[1] + 1 if always_linear else 1)
     largest = int(min(affordable, supported))
     if degree is not None:
-        index_set = index_set or _affordable_set(scaled.shape[1], largest)
-        return _basis_asked_for(domain, degree, index_set, held_rows, memory), degree
+        degree_2 = math.comb(domain.dimension + 2, 2)
+        affordable_set = "total_degree" if degree_2 <= max(largest, 21) else "hyperbolic_cross"
+        given_set = index_set or affordable_set
+        return _given_basis(domain, degree, given_set, rows_at_once, memory), degree
     rows, values, row_weights = scaled[chosen], target[chosen], weights[chosen]
     index_sets = (index_set,) if index_set else ("total_degree", "hyperbolic_cross")
     best, best_degree, best_error = make_basis(domain, 0, index_set=index_sets[0]), 0, math.inf
@@ -60,14 +61,9 @@ def choose_basis(
     return best, best_degree
 
 
-def _affordable_set(dimension: int, largest: int) -> str:
-    total = (dimension + 1) * (dimension + 2) // 2
-    return "total_degree" if total <= max(largest, 21) else "hyperbolic_cross"
-
-
-def _basis_asked_for(domain: Box, degree: int, index_set: str, num_rows: int, memory: int) -> Basis:
-    """The basis of the user's degree, or a sentence that says what degree would do."""
-    largest = memory // (BYTES_AN_ENTRY * num_rows)
+def _given_basis(domain: Box, degree: int, index_set: str, num_rows: int, memory: int) -> Basis:
+    """The basis of the user's degree, or an error that says which degree would fit."""
+    largest = memory // (BYTES_PER_ENTRY * num_rows)
     basis = _basis_within(domain, degree, index_set, largest)
     if basis is not None:
         return basis

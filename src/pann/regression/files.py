@@ -5,16 +5,30 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pann.io import Contents, FileError, model_from_state, model_state, write
+from pann.errors import FileError
+from pann.io import Contents, write
+from pann.io.checks import MAX_SIZE, check_dict, check_string, integer
+from pann.io.codec import (
+    Listed,
+    OneOf,
+    Optional,
+    Plain,
+    Prefixed,
+    Record,
+    Shapes,
+    Values,
+    decode,
+    encode,
+)
+from pann.io.models import FLAG, MODEL, NUMBER
 from pann.regression.candidates import TableFit
-from pann.regression.scaling import FeatureScaling, RangeScaling, RankScaling, TargetScaling
+from pann.regression.scaling import RangeScaling, RankScaling, TargetScaling
 
 KIND = "regressor"
-SCALINGS: dict[str, Any] = {"range": RangeScaling, "rank": RankScaling}
 
 
 class TableRecord(NamedTuple):
-    """What a file holds: the fit, some rows for pictures, names, and the options as text."""
+    """What a file holds: the fit, some rows for plots, names, and the options as text."""
 
     fit: TableFit
     sample: np.ndarray
@@ -26,120 +40,139 @@ class TableRecord(NamedTuple):
 
 
 def save(path: str | os.PathLike[str], record: TableRecord) -> None:
-    """Write the record; what it was given and how it did stand in the header."""
-    fitted = record.fit
-    header: dict[str, Any] = {
-        "features": record.features,
-        "features_are_named": record.features_are_named,
-        "single_output": record.single_output,
-        "targets": record.targets,
-        "options": {name: _plain(value) for name, value in record.options.items()},
-        "degree": fitted.degree,
-        "how": fitted.how,
-        "held_out_error": fitted.held_out_error,
-        "scaling": "range" if isinstance(fitted.features, RangeScaling) else "rank",
-        "models": [],
-    }
-    arrays: dict[str, np.ndarray] = {"sample": record.sample, "active": fitted.active}
-    for prefix, part in (("features", fitted.features), ("targets", fitted.targets)):
-        arrays |= {f"{prefix}_{name}": value for name, value in vars(part).items()}
-    for number, model in enumerate(fitted.models):
-        state, own = model_state(model)
-        header["models"].append(state)
-        arrays |= {f"model_{number}_{name}": value for name, value in own.items()}
-    write(path, KIND, header, arrays)
+    """Write the record; options that are objects, such as stages, become text for the reader."""
+    write(path, KIND, *encode(TABLE, record))
 
 
 def load(contents: Contents) -> TableRecord:
-    """The record as it was; options that were objects, such as stages, are left out."""
-    try:
-        return _load(contents.header, dict(contents.arrays))
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
-        raise FileError(f"the file holds no complete regressor: {error}") from error
+    """The record as it was; options that were objects are left out."""
+    return decode(TABLE, contents.description, contents.arrays)
 
 
-def _load(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> TableRecord:
-    names = _strings(header["features"])
-    features = _scaling(header["scaling"], arrays, len(names))
-    states = header["models"]
-    if not isinstance(states, list) or not states:
-        raise FileError("the file holds no models")
-    models = []
-    for number, state in enumerate(states):
-        prefix = f"model_{number}_"
-        own = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-        models.append(model_from_state(state, own))
-    num_outputs = models[0].num_outputs
-    targets = TargetScaling(arrays["targets_mean"], arrays["targets_deviation"])
-    active, sample = arrays["active"], arrays["sample"]
-    _require(active.dtype == np.int64 and active.ndim == 1, "the list of used features is broken")
-    _require(bool(np.all((active >= 0) & (active < len(names)))), "a used feature does not exist")
-    _require(
-        all(m.domain.dimension == len(active) and m.num_outputs == num_outputs for m in models),
-        "models and features do not fit together",
-    )
-    for array in (targets.mean, targets.deviation):
-        _require(_is_finite(array, (num_outputs,)), "the scaling of the target is broken")
-    _require(
-        len(sample) > 0 and _is_finite(sample, (len(sample), len(names))), "the sample is broken"
-    )
-    single, named = header["single_output"], header["features_are_named"]
-    _require(isinstance(single, bool) and isinstance(named, bool), "a flag is neither yes nor no")
-    _require(not single or num_outputs == 1, "one output was promised")
-    target_names = None if header["targets"] is None else _strings(header["targets"])
-    _require(
-        target_names is None or len(target_names) == num_outputs, "the targets' names do not fit"
-    )
-    error, options = header["held_out_error"], header["options"]
-    _require(isinstance(options, dict), "the options are no table")
-    _require(isinstance(header["degree"], int) and isinstance(header["how"], str), "no report")
-    _require(error is None or isinstance(error, float), "the held-out error is no number")
+def _ranks(values: Values) -> RankScaling:
+    if values.knots.shape != values.places.shape or not len(values.knots):
+        raise FileError("the knots of the scaling and their places do not match")
+    return RankScaling(values.knots, values.places)
+
+
+SCALING = OneOf(
+    "the scaling",
+    {
+        "range": Record(
+            RangeScaling,
+            "the scaling",
+            {},
+            lambda of: {
+                name: ("float64", (len(of.features),))
+                for name in ("low", "high", "bulk_low", "bulk_high")
+            },
+        ),
+        "rank": Record(
+            RankScaling,
+            "the scaling",
+            {},
+            lambda of: {
+                name: ("float64", (None, len(of.features))) for name in ("knots", "places")
+            },
+            build=_ranks,
+        ),
+    },
+    short=True,
+)
+
+
+def _options(options: dict[str, Any]) -> dict[str, Any]:
+    is_plain = lambda value: value is None or isinstance(value, str | bool | int | float)
+    return {
+        name: value if is_plain(value) else {"described": repr(value)}
+        for name, value in options.items()
+    }
+
+
+def _plain_options(value: Any, what: str) -> dict[str, Any]:
+    options = check_dict(value, what)
+    return {key: each for key, each in options.items() if not isinstance(each, dict | list)}
+
+
+def _split(record: TableRecord) -> dict[str, Any]:
+    fitted, values = record.fit, record._asdict()
+    del values["fit"]
+    return values | {
+        "scaling": fitted.features,
+        "targets_mean": fitted.targets.mean,
+        "targets_deviation": fitted.targets.deviation,
+        **{name: getattr(fitted, name) for name in ("models", "active", *_REPORT)},
+    }
+
+
+def _check(values: Values) -> None:
+    if not values.features or not values.models:
+        raise FileError("the file holds no features, or no models")
+    outputs = {model.num_outputs for model in values.models}
+    if len(outputs) > 1 or None in outputs:
+        raise FileError("the models have different outputs, or one that is not a column")
+    count = outputs.pop()
+    if values.targets is not None and len(values.targets) != count:
+        raise FileError(f"{len(values.targets)} targets are named, but the models have {count}")
+    if values.single_output and count != 1:
+        raise FileError(f"one output was promised, but the models have {count}")
+
+
+def _shapes(values: Values) -> Shapes:
+    outputs = (values.models[0].num_outputs,)
+    return {
+        "sample": ("float64", (None, len(values.features))),
+        "active": ("int64", (None,)),
+        "targets_mean": ("float64", outputs),
+        "targets_deviation": ("float64", outputs),
+    }
+
+
+def _build(values: Values) -> TableRecord:
+    if not len(values.sample):
+        raise FileError("the sample has no rows")
+    if not np.all((values.active >= 0) & (values.active < len(values.features))):
+        raise FileError("a feature that the models use does not exist")
+    if any(model.domain.dimension != len(values.active) for model in values.models):
+        raise FileError(f"the models do not take the {len(values.active)} features in use")
     fitted = TableFit(
-        models=tuple(models),
-        features=features,
-        targets=targets,
-        active=active,
-        degree=header["degree"],
-        how=header["how"],
-        held_out_error=error,
+        models=values.models,
+        features=values.scaling,
+        targets=TargetScaling(values.targets_mean, values.targets_deviation),
+        active=values.active,
         outcomes={},
+        **{name: getattr(values, name) for name in _REPORT},
     )
-    plain = {key: value for key, value in options.items() if not isinstance(value, dict | list)}
-    return TableRecord(fitted, sample, names, named, target_names, single, plain)
-
-
-def _scaling(kind: Any, arrays: dict[str, np.ndarray], num_features: int) -> FeatureScaling:
-    _require(isinstance(kind, str) and kind in SCALINGS, f"there is no scaling {kind!r}")
-    parts = {k.removeprefix("features_"): v for k, v in arrays.items() if k.startswith("features_")}
-    scaling = SCALINGS[kind](**parts)
-    for array in parts.values():
-        shape = (num_features,) if kind == "range" else (len(array), num_features)
-        _require(_is_finite(array, shape), "the scaling of the features is broken")
-    if isinstance(scaling, RankScaling):
-        _require(scaling.knots.shape == scaling.places.shape, "knots and places do not match")
-        _require(len(scaling.knots) > 0, "there are no knots")
-    return scaling
-
-
-def _plain(value: Any) -> Any:
-    """Options as JSON; objects, such as stages and embeddings, as text for the reader."""
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    return {"described": repr(value)}
-
-
-def _strings(names: Any) -> list[str]:
-    _require(
-        isinstance(names, list) and bool(names) and all(isinstance(name, str) for name in names),
-        "the features have no names",
+    return TableRecord(
+        fitted,
+        values.sample,
+        list(values.features),
+        values.features_are_named,
+        None if values.targets is None else list(values.targets),
+        values.single_output,
+        values.options,
     )
-    return list(names)
 
 
-def _is_finite(array: np.ndarray, shape: tuple[Any, ...]) -> bool:
-    return array.shape == shape and array.dtype == float and bool(np.all(np.isfinite(array)))
-
-
-def _require(condition: bool, what: str) -> None:
-    if not condition:
-        raise FileError(f"the file holds no usable regressor: {what}")
+_REPORT = ("degree", "how", "held_out_error")
+NAMES = Listed(Plain(check_string))
+TABLE = Record(
+    TableRecord,
+    "the regressor",
+    {
+        "features": NAMES,
+        "features_are_named": FLAG,
+        "single_output": FLAG,
+        "targets": Optional(NAMES),
+        "options": Plain(_plain_options, _options),
+        "degree": Plain(integer(-MAX_SIZE), int),
+        "how": Plain(check_string),
+        "held_out_error": Optional(NUMBER),
+        "scaling": Prefixed("features_", SCALING),
+        "models": Listed(MODEL, "model_{}_"),
+    },
+    _shapes,
+    check=_check,
+    split=_split,
+    build=_build,
+)

@@ -1,10 +1,11 @@
-"""What `fit` makes of points, values and options before training: a task, and its trials."""
+"""fit(points, values, method): make the tables, train the trials, give back a `Fit`."""
 
 import dataclasses
 import functools
 import math
 import time
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,17 +15,21 @@ from jaxtyping import Float
 
 from pann.basis import Basis, make_basis, orthonormal_scales
 from pann.domain import Box
+from pann.methods import (
+    MLP,
+    FitMethod,
+    Hybrid,
+    Polynomial,
+    Products,
+    RunOptions,
+    Training,
+    check_verb,
+)
 from pann.model.architecture import Architecture, check_widths
 from pann.model.pann import MAX_ROWS, PANN, Parameters
-from pann.network import Activation, EmbeddingOptions, Initialization, activation_named
+from pann.network import activation_named
 from pann.points import Points
 from pann.regression.samples import Samples, check_samples
-from pann.regression.unused_options import (
-    check_constraint,
-    check_constraint_options,
-    check_degree,
-    check_network_options,
-)
 from pann.runtime import chunks
 from pann.runtime.chunks import chunking, parse_bytes
 from pann.runtime.limits import Report
@@ -32,9 +37,10 @@ from pann.runtime.memory import require_memory
 from pann.runtime.progress import supervised
 from pann.training import Outcome, Recipe, Ridge, Sizes, Task, recipe_named, run_recipe
 from pann.training.chunked_rows import ChunkedData
+from pann.training.constraints import CONSTRAINTS
 from pann.training.guard import stop_reason
-from pann.training.loss import Loss, Rows, TrainingRows
-from pann.training.recipes import can_chunk, check_chunks
+from pann.training.loss import CONSTRAINT_NAMES, Loss, Rows, TrainingRows
+from pann.training.recipes import can_chunk, check_chunks, follows_gradients
 from pann.training.task import FIGURE_ROWS, unstack
 
 # The default degree: the largest, up to this one, with so many training rows for each term. With
@@ -44,6 +50,10 @@ ROWS_PER_TERM = 3
 # A table is held this often while it is fitted.
 TABLE_COPIES = 4
 BLOCK = 65_536  # rows scaled at a time
+DEFAULT_WIDTH, DEFAULT_DEPTH = 32, 3
+# Constraints that add a weighted term to the loss; those of a matrix have a norm.
+WEAK = tuple(name for name in CONSTRAINT_NAMES if name in CONSTRAINTS)
+WEIGHTED = (*WEAK, "l1")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -54,6 +64,7 @@ class Prepared:
     none, and it is the points' bounding box.
     """
 
+    method: FitMethod
     domain: Box
     basis: Basis
     architecture: Architecture
@@ -69,61 +80,39 @@ class Prepared:
     has_own_domain: bool
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Data:
+    """What is fitted: points, values, weights, and which rows are held out."""
+
+    points: npt.ArrayLike | Points
+    values: npt.ArrayLike
+    domain: Box | None = None
+    sample_weight: npt.ArrayLike | None = None
+    held_out: float | np.ndarray | None = None
+    pad: bool = False
+
+
 def prepare(
-    points: npt.ArrayLike | Points,
-    values: npt.ArrayLike,
-    *,
-    domain: Box | None,
-    degree: int | str | None,
-    basis: Basis | None,
-    width: int | tuple[int, ...],
-    depth: int | None,
-    activation: str | Activation | None,
-    embedding: EmbeddingOptions | None,
-    dropout: float | None,
-    initialization: Initialization | None,
-    bias: bool | None,
-    constraint: str | None,
-    constraint_weight: float | None,
-    norm: str | None,
-    reduction: str,
-    preconditioner: bool | None,
-    recipe: str | Recipe,
-    trials: int,
-    held_out: float | np.ndarray | None,
-    pad: bool,
-    sample_weight: npt.ArrayLike | None,
-    precision: str,
-    memory: int | float | str | None,
-    seed: int,
-    report: Report | None,
+    data: Data, method: FitMethod, run: RunOptions, report: Report | None = None
 ) -> Prepared:
-    """Check the options, which are those of `fit`, make the rows, and draw the trials."""
-    paper = recipe == "paper"
-    has_own_domain = domain is None
-    samples = check_samples(points, values, sample_weight, domain)
+    """Check a method against the data, make the rows, and draw the trials."""
+    recipe = recipe_of(method)
+    samples = check_samples(data.points, data.values, data.sample_weight, data.domain)
     domain, num_outputs = samples.domain, samples.target.shape[1]
-    if not isinstance(trials, int | np.integer) or trials < 1:
-        raise ValueError(f"trials must be an integer of at least 1, got {trials!r}")
-    widths = check_widths(width, 3 if depth is None else depth)
+    network = MLP() if isinstance(method, Hybrid) else None
+    if isinstance(method, Hybrid | Training) and method.network is not None:
+        network = method.network
+    is_paper, widths = recipe == "paper", _widths(network)
+    held_out = data.held_out
     if held_out is None:
         is_guarded = bool(widths) or recipe == "products"
-        held_out = 0.1 if is_guarded and not paper else 0.0
-    train, validation = _split(len(samples.coordinates), held_out, seed)
-    basis, chosen = _basis(domain, degree, basis, len(train))
-    dropout = 0.0 if dropout is None else dropout
-    architecture = Architecture(
-        widths=widths,
-        activation=activation_named("tanh" if activation is None else activation),
-        embedding=embedding,
-        dropout=dropout,
-        initialization=initialization,
-        bias=basis.num_terms == 0 if bias is None else bias,
-        precision=precision,
-    )
+        held_out = 0.1 if is_guarded and not is_paper else 0.0
+    train, validation = _split(len(samples.coordinates), held_out, run.seed)
+    basis, chosen = _basis(domain, method.degree, method.basis, len(train))
+    architecture = _architecture(network, widths, basis, run.precision)
     if not architecture.widths and basis.num_terms == 0:
-        raise ValueError("width=0 and degree=None leave nothing to fit; give one of them")
-    loss = make_loss(recipe, constraint, constraint_weight, norm, reduction)
+        raise ValueError("without a network and without a degree there is nothing to fit")
+    loss = make_loss(method)
 
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         sizes = Sizes(
@@ -133,32 +122,32 @@ def prepare(
                 domain.dimension, num_outputs
             ),
             num_outputs=num_outputs,
-            dropout=dropout > 0,
-            precision=precision,
+            dropout=architecture.dropout > 0,
+            precision=run.precision,
         )
         stages, why = recipe_named(recipe, sizes)
+        check_constraint(method, stages)
         # A penalty holds a plane with more columns than rows in check.
         penalized = np.max(basis.degrees, initial=0) <= 1 and any(
             isinstance(stage, Ridge) for stage in stages
         )
         _check_enough_points(
-            basis, len(train), may_be_fewer=penalized or (paper and loss.constraint != "exact")
+            basis, len(train), may_be_fewer=penalized or (is_paper and loss.constraint != "exact")
         )
         make_rows: Callable[[np.ndarray], TrainingRows] = functools.partial(
-            _rows, samples, basis, precision=precision, pad=pad
+            _rows, samples, basis, precision=run.precision, pad=data.pad
         )
-        budget = None if memory is None else parse_bytes(memory)
-        largest = _rows_a_chunk(len(train), architecture, basis, trials, budget)
+        largest = _rows_per_chunk(len(train), architecture, basis, run)
         if largest < len(train) or (chunks.several() and can_chunk(stages, loss, basis)):
             check_chunks(stages, loss, basis)
             make_rows = functools.partial(
-                _chunked, samples, basis, precision=precision, largest=largest
+                _chunked, samples, basis, precision=run.precision, largest=largest
             )
         train_rows = make_rows(train)
-        key, init_key = jax.random.split(jax.random.key(seed))
+        key, init_key = jax.random.split(jax.random.key(run.seed))
         scales = None
-        if preconditioner or (preconditioner is None and paper):
-            scales = jnp.asarray(orthonormal_scales(basis), precision)
+        if not isinstance(method, Products) and method.preconditioner:
+            scales = jnp.asarray(orthonormal_scales(basis), run.precision)
         task = Task(
             rows=train_rows,
             held_out=make_rows(validation) if len(validation) else None,
@@ -174,15 +163,16 @@ def prepare(
                 num_outputs,
                 key=jax.random.fold_in(init_key, trial),
             )
-            for trial in range(trials)
+            for trial in range(run.trials)
         ]
         stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
     return Prepared(
+        method=_filled(method, basis, architecture),
         domain=domain,
         basis=basis,
         architecture=architecture,
         num_outputs=samples.num_outputs,
-        trials=trials,
+        trials=run.trials,
         recipe=stages,
         why=why + chosen,
         task=task,
@@ -193,24 +183,94 @@ def prepare(
             samples.target - np.average(samples.target, axis=0, weights=samples.weights),
             samples.weights,
         ),
-        has_own_domain=has_own_domain,
+        has_own_domain=data.domain is None,
     )
 
 
-def make_loss(
-    recipe: str | Recipe,
-    constraint: str | None,
-    constraint_weight: float | None,
-    norm: str | None,
-    reduction: str,
-) -> Loss:
-    """The loss, with the recipe's constraint where none is given."""
-    return Loss(
-        constraint=constraint or {"paper": "E", "default": "exact"}.get(str(recipe), "none"),
-        constraint_weight=1e-3 if constraint_weight is None else constraint_weight,
-        norm="frobenius" if norm is None else norm,
-        reduction=reduction,
+def recipe_of(method: FitMethod) -> str | Recipe:
+    """The stages of a method, or the name of those that depend on the data."""
+    check_verb(method, "fit")
+    match method:
+        case Polynomial() | Hybrid():
+            return "default"
+        case Training():
+            return "paper" if method.stages is None else method.stages
+        case Products():
+            return "products"
+    raise ValueError(
+        "the method of a fit is Polynomial(...), Hybrid(...), Training(...) or Products(...) of "
+        f"pann, got {method!r}"
     )
+
+
+def make_loss(method: FitMethod) -> Loss:
+    """The loss that a method trains with."""
+    match method:
+        case Training():
+            for name, goes_with in {"constraint_weight": WEIGHTED, "norm": WEAK}.items():
+                if getattr(method, name) is not None and method.constraint not in goes_with:
+                    raise ValueError(
+                        f"{name} has no effect with the constraint '{method.constraint}'; leave it "
+                        f"out, or give a constraint of {', '.join(goes_with)}"
+                    )
+            return Loss(
+                method.constraint,
+                1e-3 if method.constraint_weight is None else method.constraint_weight,
+                norm=method.norm or "frobenius",
+                reduction=method.reduction,
+            )
+        case Products():
+            return Loss("none")
+        case Hybrid():
+            return Loss(method.constraint)
+    return Loss("exact")
+
+
+def check_constraint(method: FitMethod, stages: Recipe) -> None:
+    """Refuse a constraint that no stage reads."""
+    own = isinstance(method, Training) and method.stages is not None
+    given = method.constraint if isinstance(method, Training) and own else "none"
+    if given in WEIGHTED and not follows_gradients(stages):
+        raise ValueError(
+            f"the constraint '{given}' has no effect: no stage follows gradients of the loss; give "
+            "Training.paper(), stages Adam and LBFGS, or constraint='exact'"
+        )
+
+
+def _widths(network: MLP | None) -> tuple[int, ...]:
+    if network is None:
+        return ()
+    width = DEFAULT_WIDTH if network.width is None else network.width
+    return check_widths(width, DEFAULT_DEPTH if network.depth is None else network.depth)
+
+
+def _architecture(
+    network: MLP | None, widths: tuple[int, ...], basis: Basis, precision: str
+) -> Architecture:
+    network = MLP() if network is None else network
+    return Architecture(
+        widths=widths,
+        activation=activation_named(network.activation or "tanh"),
+        embedding=network.embedding,
+        dropout=network.dropout,
+        initialization=network.initialization,
+        bias=basis.num_terms == 0 if network.bias is None else network.bias,
+        precision=precision,
+        kind="modified" if network.gated else "mlp",
+    )
+
+
+def _filled(method: FitMethod, basis: Basis, architecture: Architecture) -> FitMethod:
+    """The method with the sizes that were chosen for it."""
+    own: dict[str, Any] = {}
+    if method.degree == "auto" and method.basis is None:
+        own["degree"] = int(np.max(basis.degrees, initial=0))
+    if isinstance(method, Hybrid | Training) and architecture.widths:
+        network = MLP() if method.network is None else method.network
+        if network.width is None:
+            network = dataclasses.replace(network, width=architecture.widths, depth=None)
+        own["network"] = network
+    return dataclasses.replace(method, **own)
 
 
 def _mean_square(
@@ -246,16 +306,15 @@ def _rows(samples: Samples, basis: Basis, chosen: np.ndarray, *, precision: str,
     )
 
 
-def _rows_a_chunk(
-    count: int, architecture: Architecture, basis: Basis, trials: int, memory: int | None
-) -> int:
+def _rows_per_chunk(count: int, architecture: Architecture, basis: Basis, run: RunOptions) -> int:
     """How many rows may be held at once with their table, features and gradients: all, if so."""
-    item = np.dtype(architecture.precision).itemsize
+    item = np.dtype(run.precision).itemsize
     whole = TABLE_COPIES * item * basis.num_terms * count
+    memory = None if run.memory is None else parse_bytes(run.memory)
     if memory is None or whole <= memory:
         return count
-    a_row = item * (TABLE_COPIES * basis.num_terms + 4 * trials * sum(architecture.widths))
-    return max(1, min(count - 1, MAX_ROWS * jax.device_count(), int(memory // a_row)))
+    per_row = item * (TABLE_COPIES * basis.num_terms + 4 * run.trials * sum(architecture.widths))
+    return max(1, min(count - 1, MAX_ROWS * jax.device_count(), int(memory // per_row)))
 
 
 def _chunked(
@@ -322,7 +381,8 @@ def _check_enough_points(basis: Basis, num_points: int, *, may_be_fewer: bool) -
         allowed -= 1
     raise ValueError(
         f"the basis has {basis.num_terms} terms but there are only {num_points} points to fit "
-        f"them to; use a degree of at most {allowed}, more points, or recipe='paper'"
+        f"them to; use a degree of at most {allowed}, more points, or "
+        "pann.Training.paper()"
     )
 
 
@@ -344,9 +404,6 @@ def _split(
     return np.sort(order[count:]), np.sort(order[:count])
 
 
-# ---- Fit values at points ----
-
-
 ALL_DONE = "all stages done"
 
 
@@ -361,6 +418,7 @@ class Fit:
 
     model: PANN
     models: tuple[PANN, ...]
+    method: FitMethod
     outcomes: tuple[Outcome, ...]
     recipe: Recipe
     why: str
@@ -380,7 +438,7 @@ class Fit:
         return np.array([relative_l2(model(points), np.asarray(values)) for model in self.models])
 
     def __str__(self) -> str:
-        lines = [f"{self.model!r}", f"recipe: {self.why}"]
+        lines = [f"{self.model!r}", f"{self.method!r}: {self.why}"]
         lines += _summary(self.outcomes, "  ")
         if self.stop != ALL_DONE:
             lines.append(f"stopped: {self.stop}")
@@ -403,107 +461,80 @@ def relative_l2(predicted: npt.ArrayLike, true: npt.ArrayLike) -> float:
 def fit(
     points: npt.ArrayLike | Points,
     values: npt.ArrayLike,
+    method: FitMethod | None = None,
     *,
     domain: Box | None = None,
-    degree: int | str | None = "auto",
-    basis: Basis | None = None,
-    width: int | tuple[int, ...] = 32,
-    depth: int | None = None,
-    activation: str | Activation | None = None,
-    embedding: EmbeddingOptions | None = None,
-    dropout: float | None = None,
-    initialization: Initialization | None = None,
-    bias: bool | None = None,
-    constraint: str | None = None,
-    constraint_weight: float | None = None,
-    norm: str | None = None,
-    reduction: str = "mean",
-    preconditioner: bool | None = None,
-    recipe: str | Recipe = "default",
-    trials: int = 1,
+    sample_weight: npt.ArrayLike | None = None,
     held_out: float | np.ndarray | None = None,
     pad: bool = False,
-    sample_weight: npt.ArrayLike | None = None,
+    trials: int = 1,
+    seed: int = 0,
     precision: str = "float64",
     memory: int | float | str | None = None,
-    seed: int = 0,
-    report: Report | None = None,
-    progress: bool | Report | None = None,
     time_limit: float | int | None = None,
+    progress: bool | Report | None = None,
 ) -> Fit:
     """Fit u(x) = sum_j a_j psi_j(x) + sum_k b_k phi_k(x) to values at points.
 
-    `degree=None` leaves the polynomial out, `width=0` the network; a tuple of widths gives each
-    hidden layer its own, in place of `depth`. The default degree is the largest up to 8 with three
-    training rows for each of its terms; `Fit.why` says which. A network has depth 3, activation
-    "tanh" and dropout 0 unless given, a constraint the weight 1e-3 and norm "frobenius"; an option
-    that has no effect with the others is refused. `values` has shape (N,) or
-    (N, outputs). The domain is the points' bounding box unless given; the model then also predicts
-    a little outside of it (see `pann.model.extrapolation`), and farther off what it does at the
-    edge, with a warning. Outside of a domain that was given it refuses to. Options that are None
-    follow the recipe: `paper` uses constraint E, the preconditioner and no held-out rows; `default`
-    the exact constraint, which costs nothing there; a recipe of your own, none. Without `paper`
-    there is no preconditioner, and 10% of the rows are held out if there is a network, or recipe
-    `products`, which fits products of splines instead of one. The output bias is on exactly where
-    there is no polynomial. `held_out` is a share of the rows, or a mask of those to hold out; `pad`
-    fills up to few numbers of rows, with rows of weight zero, so that fits of many small tables
-    share compiled programs. `memory` is a budget such as "8GB", or a number of bytes: a table that
-    takes more is made a chunk, or a minibatch, of rows at a time.
-
-    `progress` shows a line of progress: None on a terminal or in a notebook only, True always,
-    False never; a function gets every `Progress` instead, as does that of `report`. After
-    `time_limit` seconds, or at Ctrl-C, training ends where it next reports, with the best model so
-    far, and `Fit.stop` says so. With progress=False or `report`, which are for programs that make
-    many fits, Ctrl-C is a KeyboardInterrupt.
+    Parameters
+    ----------
+    points
+        Array of shape (N, d), (N,) in one dimension, or `Points`.
+    values
+        Array of shape (N,) or (N, outputs).
+    method
+        `pann.Polynomial(...)`, `pann.Hybrid(...)`, `pann.Training(...)` or `pann.Products(...)`;
+        None is `pann.Hybrid()`, whose stages depend on the sizes. `Fit.method` has every choice
+        filled in, `Fit.why` says why.
+    domain
+        The points' bounding box unless given; the model then also predicts a little outside of it
+        (see `pann.model.extrapolation`), and farther off what it does at the edge, with a warning.
+        Outside of a domain that was given it refuses to.
+    sample_weight
+        A number for each row, at least 0.
+    held_out
+        Fraction of the rows, or a mask of those, that judge the model and stop training; by default
+        10% where there is a network or products of splines, none with `Training.paper()`.
+    pad
+        Fill up to few numbers of rows, with rows of weight zero, so that fits of many small tables
+        share compiled programs.
+    trials
+        Networks from as many seeds; the one with the lowest held-out error is `Fit.model`.
+    seed
+        For all random choices.
+    precision
+        "float64" or "float32", of the model.
+    memory
+        A budget such as "8GB", or a number of bytes: a table that takes more is computed a chunk,
+        or a minibatch, of rows at a time.
+    time_limit
+        Seconds. After these, or at Ctrl-C, training ends where it next reports, with the best model
+        so far, and `Fit.stop` says so.
+    progress
+        A line of progress: None shows it on a terminal or in a notebook, True always, False never;
+        a function gets every `Progress`. With progress=False Ctrl-C is a KeyboardInterrupt.
     """
+    run = RunOptions(
+        trials=trials, seed=seed, precision=precision, memory=memory, time_limit=time_limit
+    )
+    data = Data(points, values, domain, sample_weight, held_out, pad)
+    method = Hybrid() if method is None else method
+    return fit_run(data, method, run, progress, ctrl_c=progress is not False)
+
+
+def fit_run(
+    data: Data,
+    method: FitMethod,
+    run: RunOptions,
+    progress: bool | Report | None = None,
+    *,
+    ctrl_c: bool = True,
+) -> Fit:
+    """`fit` with data and options as objects; `ctrl_c` ends it with what it has."""
     start = time.perf_counter()
-    if report is not None and progress is not None:
-        raise ValueError("progress and report are the same option; give one of them")
-    given = {
-        "depth": depth,
-        "activation": activation,
-        "embedding": embedding,
-        "dropout": dropout,
-        "initialization": initialization,
-        "constraint_weight": constraint_weight,
-        "norm": norm,
-    }
-    check_network_options(width, given)
-    check_degree(degree, basis)
-    loss = make_loss(recipe, constraint, constraint_weight, norm, reduction)
-    check_constraint_options(loss, given)
-    by_program = report is not None or progress is False
-    shown = progress if report is None else report
-    with supervised("fit", shown, time_limit, ctrl_c=not by_program) as watched:
-        prepared = prepare(
-            points,
-            values,
-            domain=domain,
-            degree=degree,
-            basis=basis,
-            width=width,
-            depth=depth,
-            activation=activation,
-            embedding=embedding,
-            dropout=dropout,
-            initialization=initialization,
-            bias=bias,
-            constraint=constraint,
-            constraint_weight=constraint_weight,
-            norm=norm,
-            reduction=reduction,
-            preconditioner=preconditioner,
-            recipe=recipe,
-            trials=trials,
-            held_out=held_out,
-            pad=pad,
-            sample_weight=sample_weight,
-            precision=precision,
-            memory=memory,
-            seed=seed,
-            report=watched,
-        )
-        check_constraint(constraint, prepared.recipe)
+    recipe_of(method), make_loss(method)  # refuse options without effect before the work
+    with supervised("fit", progress, run.time_limit, ctrl_c=ctrl_c) as report:
+        prepared = prepare(data, method, run, report)
         trained, outcomes, scores = train(prepared.recipe, prepared.task, prepared.starts)
     return fitted(prepared, trained, outcomes, scores, time.perf_counter() - start)
 
@@ -542,6 +573,7 @@ def fitted(
     return Fit(
         model=models[best],
         models=models,
+        method=prepared.method,
         outcomes=outcomes,
         recipe=prepared.recipe,
         why=prepared.why,
@@ -573,7 +605,7 @@ def _relative_errors(
 
 
 def _summary(outcomes: tuple[Outcome, ...], indent: str) -> list[str]:
-    """A line a stage: why it stopped and how long it took; inner stages below it, indented."""
+    """One line per stage: why it stopped and how long it took; inner stages below it, indented."""
     lines = []
     for outcome in outcomes:
         remark = "; ".join((*dict.fromkeys(outcome.reasons), *outcome.notes))

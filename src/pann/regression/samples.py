@@ -1,4 +1,4 @@
-"""Points and values as a user gives them, checked once and told what is wrong with them."""
+"""Points and values as a user gives them, checked once, with errors that say what is wrong."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from pann.points import Points, from_array
 
 
 class Samples(NamedTuple):
-    """Points in a domain with a row of targets and a weight each.
+    """Points in a domain, each with a row of targets and a weight.
 
     `num_outputs` is None where the values came as a plain vector.
     """
@@ -29,7 +29,7 @@ def check_samples(
     sample_weight: npt.ArrayLike | None,
     domain: Box | None,
 ) -> Samples:
-    """Refuse what cannot be fitted, in one sentence; the domain is the bounding box by default."""
+    """Refuse what cannot be fitted; the domain is the bounding box by default."""
     coordinates, domain = _check_points(points, domain)
     target, num_outputs = _check_values(values, len(coordinates))
     weights = _check_weights(sample_weight, len(coordinates))
@@ -46,12 +46,12 @@ def _check_points(
         if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "iuf":
             raise ValueError(
                 f"points must be numbers of shape (points, d), got {array.dtype} of "
-                f"{array.shape}; convert them with numpy.asarray(points, float), a row for each"
+                f"{array.shape}; convert them with numpy.asarray(points, float), one row per point"
             )
-        # The box is that of the finite entries; points with others are refused below.
+        # The box of the finite entries; points with others are refused below.
         finite = np.where(np.isfinite(array), array, 0)
         low, high = finite.min(axis=0), finite.max(axis=0)
-        # A constant column gets an interval of its own.
+        # A constant column gets an interval of length 1.
         high = np.where(high > low, high, low + 1.0)
         domain = Box.from_bounds(low.tolist(), high.tolist())
     return from_array(domain, array).coordinates, domain
@@ -68,7 +68,9 @@ def _check_values(
             f"of shape {array.shape}"
         )
     if len(array) != num_points:
-        raise ValueError(f"there are {num_points} points but {len(array)} values; give one a point")
+        raise ValueError(
+            f"there are {num_points} points but {len(array)} values; give one value per point"
+        )
     broken = ~np.isfinite(array.reshape(num_points, -1)).all(axis=1)
     if broken.any():
         raise ValueError(
@@ -93,7 +95,7 @@ def _check_weights(sample_weight: npt.ArrayLike | None, num_points: int) -> np.n
         or not np.any(weights)
     ):
         raise ValueError(
-            f"sample_weight needs {num_points} finite numbers of at least 0 and not all of them 0, "
+            f"sample_weight needs {num_points} finite numbers of at least 0, not all of them 0, "
             f"got {weights.dtype} of shape {weights.shape}"
         )
     return weights.astype(float)

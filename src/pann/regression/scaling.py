@@ -8,10 +8,10 @@ cut at its smallest and largest value. Without values beyond it, the bulk is map
 by its logarithm: a few huge values neither squash the others nor are they lost.
 
 By rank: a value goes to the normal quantile of its rank among the training rows, linear between
-knots; every column is then spread alike, which networks on noisy tables like best.
+knots. Every column then has the same distribution, which works best for networks on noisy tables.
 
-Beyond the range of the training rows, by range also beyond a margin, a value counts as the end, so
-that no half of a model runs away.
+Beyond the range of the training rows (by range: beyond a margin around it) a value counts as the
+end, so that no half of a model grows without bound.
 """
 
 import dataclasses
@@ -47,11 +47,11 @@ class RangeScaling:
     ) -> Float[np.ndarray, "rows columns"]:
         """The rows in [-1, 1]; constant columns become 0.
 
-        `margins`, shares of the ranges' lengths, let values beyond [-1, 1] by twice of that.
+        `margins`, fractions of the ranges, allow values beyond [-1, 1] by twice as much.
         """
         margins = np.zeros(rows.shape[1]) if margins is None else margins
         scaled = np.empty(rows.shape)
-        # In blocks: the steps of the formula would be as many copies of a large table.
+        # In blocks: every step of the formula copies the rows.
         for start in range(0, len(rows), BLOCK):
             scaled[start : start + BLOCK] = self._block(rows[start : start + BLOCK], margins)
         return scaled
@@ -87,7 +87,7 @@ def scale_by_range(rows: Float[np.ndarray, "rows columns"]) -> RangeScaling:
     low, high = rows.min(axis=0), rows.max(axis=0)
     first, third = np.quantile(rows, [0.25, 0.75], axis=0)
     spread = third - first
-    # Mostly one value (a rare flag): there is no bulk to tell from a tail.
+    # A column with mostly one value (a rare flag) has no bulk apart from its tail.
     spread = np.where(spread > 0, spread, high - low)
     return RangeScaling(
         low, high, np.maximum(low, first - FENCE * spread), np.minimum(high, third + FENCE * spread)
@@ -96,7 +96,7 @@ def scale_by_range(rows: Float[np.ndarray, "rows columns"]) -> RangeScaling:
 
 @dataclasses.dataclass(frozen=True)
 class RankScaling:
-    """For each column some of its values in order, repeated at the end, and where they go."""
+    """For each column some of its values in order (the last is repeated), and where they go."""
 
     knots: Float[np.ndarray, "knots columns"]
     places: Float[np.ndarray, "knots columns"]
@@ -127,7 +127,7 @@ class RankScaling:
 
 
 def scale_by_rank(rows: Float[np.ndarray, "rows columns"]) -> RankScaling:
-    """Learn the knots of each column from the training rows; equal values share their mean rank."""
+    """Learn the knots of each column from the training rows; equal values get their mean rank."""
     levels = np.linspace(0, 1, min(NUM_KNOTS, len(rows)))
     knots, places = (np.empty((len(levels), rows.shape[1])) for _ in range(2))
     outermost = -scipy.special.ndtri(OUTERMOST)
@@ -149,7 +149,7 @@ FeatureScaling = RangeScaling | RankScaling
 def distance_outside(
     scaling: FeatureScaling, rows: Float[np.ndarray, "rows columns"]
 ) -> Float[np.ndarray, "rows columns"]:
-    """How far each value lies outside the training range, in lengths of that range."""
+    """How far each value lies outside the training range, as a fraction of that range."""
     length = np.where(scaling.is_constant, 1.0, scaling.high - scaling.low)
     return np.maximum(np.maximum(scaling.low - rows, rows - scaling.high), 0) / length
 

@@ -2,9 +2,9 @@
 
 With independent inputs, uniform in [-1, 1], and an orthonormal basis the variance of a function is
 the sum of its squared coefficients (Sudret 2008, "Global sensitivity analysis using polynomial
-chaos expansions"): the share of the terms in x_i alone is the first-order index of x_i, that of all
-terms with x_i its total index. The coefficients are fitted at Sobol points, of which a part is left
-for the share of the variance that the projection misses.
+chaos expansions"). The terms in x_i alone have the fraction of it that is the first-order index of
+x_i; all terms with x_i have its total index. The coefficients are fitted at Sobol points, a quarter
+of which is left out to estimate the variance that the projection misses.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from pann.regression.candidates import TableFit
 
 
 class SobolIndices(NamedTuple):
-    """Indices by feature; `unexplained` is the share of the variance that is in none of them."""
+    """Indices per feature; `unexplained` is the fraction of the variance in none of them."""
 
     names: list[str]
     first: Float[np.ndarray, " features"]
@@ -37,7 +37,7 @@ class SobolIndices(NamedTuple):
 
 
 def sobol_indices(fitted: TableFit, names: list[str], num_points: int) -> SobolIndices:
-    """Indices of the mean of the trials and of the outputs' variances added up."""
+    """Indices of the mean of the trials; variances are summed over the outputs."""
     dimension = len(fitted.active)
     domain = Box.cube(dimension)
     points = sobol(domain, num_points).coordinates
@@ -62,9 +62,9 @@ def _project(
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Multi-indices, coefficients, and the variance missed at the points left out.
 
-    Of the bases with at most a sixth as many terms as points, the one that misses least.
+    The basis has at most a sixth as many terms as points; it is the one that misses least.
     """
-    best: tuple[np.ndarray, np.ndarray, float] | None = None
+    tried: list[tuple[np.ndarray, np.ndarray, float]] = []
     for index_set in ("total_degree", "hyperbolic_cross"):
         for degree in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32):
             try:
@@ -81,7 +81,5 @@ def _project(
             solved = ridge(table[:train], values[:train], np.ones(train), (0.0,))
             rest = values[train:] - table[train:] @ solved.coefficients
             missed = float(np.sum(np.mean(rest**2, axis=0)))
-            if best is None or missed < best[2]:
-                best = (basis.indices, solved.coefficients, missed)
-    assert best is not None
-    return best
+            tried.append((basis.indices, solved.coefficients, missed))
+    return min(tried, key=lambda projection: projection[2])

@@ -1,22 +1,24 @@
-"""What a page is made of: sections of tables, plots, facts and notes, and details behind links.
+"""What a page is made of: sections of tables, charts, facts and notes, and details behind links.
 
 All texts are plain; the template escapes them.
 """
 
 import dataclasses
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
-# By how much a figure is below (-) or above (+) the one it is compared with, in three steps.
-Shade = int
+from pann.report.charts import Panels
+
 MAX_SHADE = 3
 
 
 @dataclasses.dataclass(frozen=True)
 class Value:
-    """A cell of a table: its text, what it is sorted by if not by that, and where it leads.
+    """A cell of a table: its text, the number to sort by if any, and the target of its link.
 
-    `run` is the identity of a detail, `anchor` that of a section; `mark` is a symbol before the
-    text, `note` what it means in words, for a shade alone says nothing to many.
+    `run` is the identity of a detail, `anchor` that of a section. `mark` is a symbol before the
+    text and `note` says what it means. `shade` colors the cell by how far it is below (-1 to -3)
+    or above (1 to 3) the figure it is compared with; a color alone says nothing to many readers.
     """
 
     text: str
@@ -24,68 +26,41 @@ class Value:
     run: str = ""
     anchor: str = ""
     mark: str = ""
-    shade: Shade | None = None
+    shade: int | None = None
     note: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """A heading; the texts of a wide column are broken into lines."""
+    """A heading with a note; the texts of a wide column wrap."""
 
     title: str
-    is_number: bool = False
-    is_wide: bool = False
     note: str = ""
+    is_wide: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Lines under headings, which the reader can sort and, if there are many, filter."""
+    """Rows under headings, which the reader can sort and, if there are many, filter."""
 
     kind: ClassVar[str] = "table"
     caption: str
-    columns: tuple[Column, ...]
-    lines: tuple[tuple[Value, ...], ...]
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Value]]
 
-
-@dataclasses.dataclass(frozen=True)
-class Plot:
-    """A figure of Plotly's, as JSON, and what it says to those who do not see it."""
-
-    title: str
-    figure: dict[str, Any]
-    height: int = 280
-
-
-@dataclasses.dataclass(frozen=True)
-class Key:
-    """A line of a legend: color and stroke or marker, as in the plots."""
-
-    label: str
-    color: str
-    dash: str = "solid"
-    symbol: str = ""
-    is_bar: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Panels:
-    """Plots side by side where there is room, with one legend for all."""
-
-    kind: ClassVar[str] = "panels"
-    title: str
-    plots: tuple[Plot, ...]
-    keys: tuple[Key, ...] = ()
-    note: str = ""
+    def has_numbers(self, column: int) -> bool:
+        """Whether all that a column has are numbers, which stand to the right."""
+        values = [row[column] for row in self.rows if row[column].text]
+        return bool(values) and all(value.order is not None for value in values)
 
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """Names and values; those of a folded list are a click away."""
+    """Names and values."""
 
     kind: ClassVar[str] = "facts"
     title: str
-    pairs: tuple[tuple[str, str], ...]
+    pairs: Sequence[tuple[str, str]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,11 +73,11 @@ class Note:
 
 @dataclasses.dataclass(frozen=True)
 class Folded:
-    """Lines of text that are a click away."""
+    """Lines of text that a click opens."""
 
     kind: ClassVar[str] = "folded"
     title: str
-    lines: tuple[str, ...]
+    lines: Sequence[str]
     is_code: bool = False
 
 
@@ -111,12 +86,12 @@ Block = Table | Panels | Facts | Note | Folded
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """A part of the page; in the contents it has its `short` title and `badge` under a `group`."""
+    """A part of the page, listed in the contents by `short` title and `badge` under its `group`."""
 
     anchor: str
     title: str
     lead: str
-    blocks: tuple[Block, ...]
+    blocks: Sequence[Block]
     short: str = ""
     badge: str = ""
     group: str = ""
@@ -124,17 +99,17 @@ class Section:
 
 @dataclasses.dataclass(frozen=True)
 class Detail:
-    """What a link to a run opens."""
+    """The details of a run, which a link opens."""
 
     identity: str
     title: str
     lead: str
-    blocks: tuple[Block, ...]
+    blocks: Sequence[Block]
 
 
 @dataclasses.dataclass(frozen=True)
 class Tile:
-    """A figure to see first."""
+    """A number at the top of the page."""
 
     figure: str
     label: str
@@ -143,9 +118,11 @@ class Tile:
 
 @dataclasses.dataclass(frozen=True)
 class Page:
+    """A whole page."""
+
     title: str
     lead: str
-    tiles: tuple[Tile, ...]
-    sections: tuple[Section, ...]
-    details: tuple[Detail, ...] = ()
+    tiles: Sequence[Tile]
+    sections: Sequence[Section]
+    details: Sequence[Detail] = ()
     footer: str = ""

@@ -1,294 +1,190 @@
-"""Plots as Plotly's figures in JSON: lines, bars and maps that zoom and show values.
+"""Charts as figures of Plotly, which zoom and show values: JSON for the script of a page.
 
-Colors of text and grid are the page's, which knows whether it is dark; those of lines and bars are
-Okabe and Ito's, which color-blind people can tell apart, and every line has its marker or stroke.
+Numbers are texts with as many digits as a reader can see: compressed they take fewer bytes than
+binary numbers. The page's script adds the colors of text and grid, which depend on whether the page
+is dark.
 """
 
-import base64
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from pann.report.page import Plot
+from pann.report.charts import GRAY, Axis, Bars, Chart, Line, Lines, Map, Number, coarser, thinned
 
-BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
-PURPLE, SKY, GRAY, OLIVE = "#CC79A7", "#56B4E9", "#8A8F98", "#A89A00"
-COLORS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, OLIVE, GRAY)
-DASHES = ("solid", "dash", "dot", "dashdot")
-SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
 # Blue below zero, red above (ColorBrewer's RdBu).
-DIVERGING = [
-    [0.0, "#2166ac"],
-    [0.17, "#4393c3"],
-    [0.33, "#92c5de"],
-    [0.5, "#f7f7f7"],
-    [0.67, "#f4a582"],
-    [0.83, "#d6604d"],
-    [1.0, "#b2182b"],
-]
+DIVERGING = ["#2166ac", "#4393c3", "#92c5de", "#f7f7f7", "#f4a582", "#d6604d", "#b2182b"]
 MAX_POINTS = 240  # of a line
-MARKED_POINTS = 40  # a longer line has no markers
-DECADES = 7  # of a map on a logarithmic scale
+MARKED_POINTS = 40  # a longer line has no symbols
+MAX_MAP = 81  # values along an axis of a map
+STEPS = 2_000  # of a map, from its lowest to its highest value
 LONG_NAME = 4  # letters below a group of bars that fit without being turned
 
 
-@dataclasses.dataclass(frozen=True)
-class Line:
-    """Points joined by a line, or alone; NaN is a gap."""
-
-    label: str
-    x: Any
-    y: Any
-    color: str = BLUE
-    dash: str = "solid"
-    symbol: str = "circle"
-    is_joined: bool = True
-
-
-@dataclasses.dataclass(frozen=True)
-class Axis:
-    """An axis: what it shows, and how."""
-
-    title: str = ""
-    is_log: bool = False
-    ticks: Sequence[float | int] = ()
+def figure_of(
+    chart: Chart, max_points: int = MAX_POINTS, max_map: int = MAX_MAP, steps: int = STEPS
+) -> dict[str, Any]:
+    """The figure of a chart; lines have at most so many points, maps as many values and steps."""
+    match chart:
+        case Lines():
+            data, layout = [_line(each, chart, max_points) for each in chart.lines], _lines(chart)
+        case Bars(is_sideways=True):
+            data, layout = [_sideways(chart)], _sideways_layout(chart)
+        case Bars():
+            data, layout = _bars(chart), _bars_layout(chart)
+        case Map():
+            data, layout = _map(chart, max_map, steps), _map_layout(chart)
+    return {"data": data, "layout": {**layout, "showlegend": False}}
 
 
-def line_plot(title: str, lines: Sequence[Line], x: Axis, y: Axis, height: int = 280) -> Plot:
-    """Lines and points over a common axis."""
-    traces = []
-    for line in lines:
-        at, values = thinned(np.asarray(line.x, float), np.asarray(line.y, float), MAX_POINTS)
-        if y.is_log:
-            values = np.where(values > 0, values, np.nan)
-        joined = "lines+markers" if len(at) <= MARKED_POINTS else "lines"
-        traces.append(
-            {
-                "type": "scatter",
-                "name": line.label,
-                "x": packed(at),
-                "y": packed(values),
-                "mode": joined if line.is_joined else "markers",
-                "line": {"color": line.color, "dash": line.dash, "width": 1.8},
-                "marker": {"color": line.color, "symbol": line.symbol, "size": 7},
-                "hovertemplate": "%{x:.6~g}: %{y:.4~g}",
-            }
-        )
-    every = [value for line in lines for value in np.asarray(line.y, float)]
-    return _plot(title, traces, {"xaxis": _axis(x), "yaxis": _axis(y, every)}, height)
+def _line(line: Line, chart: Lines, max_points: int) -> dict[str, Any]:
+    x, y = thinned(np.asarray(line.x, float), np.asarray(line.y, float), max_points)
+    if chart.y.is_log:
+        y = np.where(y > 0, y, np.nan)
+    joined = "lines+markers" if len(x) <= MARKED_POINTS else "lines"
+    trace = {
+        "type": "scatter",
+        "name": line.label,
+        "x": numbers(x),
+        "y": numbers(y),
+        "mode": joined if line.is_joined else "markers",
+        "line": {"color": line.color, "dash": line.dash, "width": 1.8},
+        "marker": {"color": line.color, "symbol": line.symbol, "size": 7},
+        "hovertemplate": "%{x:.6~g}: %{y:.4~g}",
+    }
+    if not line.notes:
+        return trace
+    marker = {"color": line.color, "symbol": line.symbol, "size": 6, "opacity": 0.65}
+    hover = {"text": list(line.notes), "hovertemplate": "%{text}<br>%{x:.3~g}"}
+    return {**trace, **hover, "marker": marker}
 
 
-def bar_plot(
-    title: str,
-    heights: Mapping[tuple[str, str], float],
-    colors: Mapping[str, str],
-    y: Axis,
-    height: int = 300,
-) -> Plot:
-    """Bars in groups; heights by group and kind, the kinds in the order of their colors."""
-    groups = list(dict.fromkeys(group for group, _ in heights))
-    traces = [
+def _lines(chart: Lines) -> dict[str, Any]:
+    every = [value for line in chart.lines for value in np.asarray(line.y, float)]
+    layout: dict[str, Any] = {"xaxis": _axis(chart.x), "yaxis": _axis(chart.y, every)}
+    if chart.mark is not None:
+        vertical = {"type": "line", "x0": chart.mark, "x1": chart.mark, "y0": 0, "y1": 1}
+        layout["shapes"] = [{**vertical, "yref": "paper", "line": {"color": GRAY, "width": 1.5}}]
+    return layout
+
+
+def _bars(chart: Bars) -> list[dict[str, Any]]:
+    return [
         {
             "type": "bar",
             "name": kind,
-            "x": groups,
-            "y": [_finite(heights.get((group, kind))) for group in groups],
-            "marker": {"color": color},
+            "x": chart.groups,
+            "y": [_finite(chart.heights.get((group, kind))) for group in chart.groups],
+            "marker": {"color": chart.colors[kind]},
             "hovertemplate": "%{x}: %{y:.4~g}",
         }
-        for kind, color in colors.items()
-        if any(each == kind for _, each in heights)
+        for kind in chart.kinds
     ]
-    is_turned = max(map(len, groups), default=0) > LONG_NAME
-    layout = {
+
+
+def _bars_layout(chart: Bars) -> dict[str, Any]:
+    is_turned = max(map(len, chart.groups), default=0) > LONG_NAME
+    layout: dict[str, Any] = {
         "xaxis": {"type": "category", "tickangle": -90 if is_turned else 0},
-        "yaxis": _axis(y, list(heights.values())),
+        "yaxis": _axis(chart.y, list(chart.heights.values())),
         "barmode": "group",
         "bargap": 0.25,
     }
-    return _plot(title, traces, layout, height)
+    if chart.level is not None:
+        height, color = chart.level
+        across = {"type": "line", "x0": 0, "x1": 1, "xref": "paper", "y0": height, "y1": height}
+        layout["shapes"] = [{**across, "line": {"color": color, "width": 1.2, "dash": "dot"}}]
+    return layout
 
 
-def sideways_bars(title: str, lengths: Mapping[str, float], colors: Sequence[str], x: Axis) -> Plot:
-    """A bar for each name, the first on top."""
-    bars = {
+def _sideways(chart: Bars) -> dict[str, Any]:
+    return {
         "type": "bar",
         "name": "",
-        "x": [_finite(value) for value in lengths.values()],
-        "y": list(lengths),
+        "x": [_finite(value) for value in chart.heights.values()],
+        "y": chart.groups,
         "orientation": "h",
-        "marker": {"color": list(colors)},
+        "marker": {"color": [chart.colors[kind] for _, kind in chart.heights]},
         "hovertemplate": "%{y}: %{x:.4~g}",
     }
+
+
+def _sideways_layout(chart: Bars) -> dict[str, Any]:
     names = {"autorange": "reversed", "type": "category", "ticksuffix": " "}
-    layout = {"xaxis": _axis(x), "yaxis": names, "bargap": 0.3}
-    return _plot(title, [bars], layout, max(140, 70 + 26 * len(lengths)))
+    return {"xaxis": _axis(chart.y), "yaxis": names, "bargap": 0.3}
 
 
-def map_plot(
-    title: str,
-    values: np.ndarray,
-    axes: tuple[Axis, Axis],
-    ticks: tuple[Any, Any],
-    *,
-    scale: str = "field",
-    limit: float | None = None,
-    is_square: bool = False,
-) -> Plot:
-    """Values whose first axis goes to the right, as colors.
-
-    The scale of a `field` is symmetric about zero where it changes its sign, or up to a limit that
-    several maps have in common; an `error` begins at zero, and a `log` one spans a few decades at
-    most. In a square map both axes have one unit, if they are about as long as each other.
-    """
-    shown = np.asarray(values, float).T
+def _map(chart: Map, most: int, steps: int) -> list[dict[str, Any]]:
+    values, (low, high) = coarser(np.asarray(chart.values, float), most).T, chart.ends()
     hover = "%{z:.4~g}"
-    if scale == "log":
-        with np.errstate(divide="ignore", invalid="ignore"):
-            shown = np.where(shown > 0, np.log10(shown), np.nan)
-        hover = "10<sup>%{z:.3f}</sup>"
     bar: dict[str, Any] = {"thickness": 10, "outlinewidth": 0, "x": 1.01, "xpad": 4}
-    if scale == "log":
+    if chart.scale == "log":
+        low, high = np.log10((low, high)).tolist()
+        values = np.log10(values, where=values > 0, out=np.full(values.shape, np.nan))
         bar |= {"tickprefix": "10<sup>", "ticksuffix": "</sup>"}
-    trace = {
+        hover = "10<sup>%{z:.3f}</sup>"
+    colors: Any = "Magma" if chart.scale == "error" else "Viridis"
+    if chart.is_diverging:
+        colors = [[k / (len(DIVERGING) - 1), color] for k, color in enumerate(DIVERGING)]
+    trace: dict[str, Any] = {
         "type": "heatmap",
-        "z": packed(shown),
-        "x": packed(np.asarray(ticks[0], float)),
-        "y": packed(np.asarray(ticks[1], float)),
+        "z": in_steps(values, steps),
+        "x": numbers(coarser(np.asarray(chart.x[1], float), most)),
+        "y": numbers(coarser(np.asarray(chart.y[1], float), most)),
+        "colorscale": colors,
+        "zmin": low,
+        "zmax": high,
         "colorbar": bar,
         "hovertemplate": f"%{{x:.4~g}}, %{{y:.4~g}}: {hover}<extra></extra>",
-        "zsmooth": "best",
-        **_colors(shown, scale, limit),
     }
-    spans = [float(np.ptp(np.asarray(each, float))) for each in ticks]
-    is_even = is_square and 0 < max(spans) <= 3 * min(spans)
-    across: dict[str, Any] = {"scaleanchor": "x", "constrain": "domain"} if is_even else {}
-    layout = {
-        "xaxis": {**_axis(axes[0]), "constrain": "domain", "constraintoward": "right"},
-        "yaxis": {**_axis(axes[1]), **across},
+    if not chart.levels:
+        return [{**trace, "zsmooth": "best"}]
+    contours = {"start": low, "end": high, "size": (high - low) / chart.levels or 1.0}
+    trace |= {"type": "contour", "contours": contours, "line": {"color": "white", "width": 0.3}}
+    cross = {"color": "white", "symbol": "cross-thin-open", "size": 8}
+    origin = {"type": "scatter", "x": [0], "y": [0], "mode": "markers", "marker": cross}
+    return [trace, {**origin, "hoverinfo": "skip"}]
+
+
+def _map_layout(chart: Map) -> dict[str, Any]:
+    x, y = ({"title": {"text": name}} for name, _ in (chart.x, chart.y))
+    across = {"scaleanchor": "x", "constrain": "domain"} if chart.has_one_unit() else {}
+    return {
+        "xaxis": {**x, "constrain": "domain", "constraintoward": "right"},
+        "yaxis": {**y, **across},
     }
-    return _plot(title, [trace], layout, 300)
 
 
-def _colors(shown: np.ndarray, scale: str, limit: float | None) -> dict[str, Any]:
-    finite = shown[np.isfinite(shown)]
-    if not len(finite):
-        return {"colorscale": "Viridis"}
-    lowest, highest = float(finite.min()), float(finite.max())
-    if scale == "log":
-        return {
-            "colorscale": "Viridis",
-            "zmin": max(lowest, highest - DECADES),
-            "zmax": highest,
-        }
-    if scale == "error":
-        return {"colorscale": "Magma", "zmin": 0.0, "zmax": highest or 1.0}
-    if lowest < 0 < highest or limit is not None:
-        most = max(-lowest, highest) if limit is None else limit
-        return {"colorscale": DIVERGING, "zmin": -most, "zmax": most}
-    return {"colorscale": "Viridis"}
-
-
-def ratio_strips(
-    title: str,
-    dots: Mapping[str, Sequence[tuple[str, float, str]]],
-    looks: Mapping[str, tuple[str, str]],
-) -> Plot:
-    """For each kind dots (name, ratio, what it is) in the strip of their name."""
-    names = list(dict.fromkeys(name for each in dots.values() for name, _, _ in each))
-    traces = []
-    for number, (kind, (color, symbol)) in enumerate(looks.items()):
-        of_kind = dots[kind]
-        # In a strip the kinds lie one below the other, and the dots of a kind a little apart.
-        middle = 0.4 * (number - (len(looks) - 1) / 2)
-        apart = 0.14 * np.sin(37.0 * np.arange(len(of_kind)))
-        places = np.array([names.index(name) for name, _, _ in of_kind]) + middle + apart
-        traces.append(
-            {
-                "type": "scatter",
-                "name": kind,
-                "x": packed(np.array([ratio for _, ratio, _ in of_kind])),
-                "y": packed(places),
-                "text": [f"{name}: {what}" for name, _, what in of_kind],
-                "mode": "markers",
-                "marker": {"color": color, "symbol": symbol, "size": 6, "opacity": 0.65},
-                "hovertemplate": "%{text}<br>%{x:.3~g} of the published",
-            }
-        )
-    one = {"type": "line", "x0": 1, "x1": 1, "y0": 0, "y1": 1, "yref": "paper"}
-    layout = {
-        "xaxis": {**_axis(Axis("ours ÷ published", is_log=True)), "side": "top", "tickangle": 0},
-        "yaxis": {
-            "tickvals": list(range(len(names))),
-            "ticktext": [f"{name.replace('_', '<br>', 1).replace('_', ' ')} " for name in names],
-            "range": [len(names) - 0.4, -0.6],
-            "fixedrange": True,
-        },
-        "shapes": [{**one, "line": {"color": GRAY, "width": 1.5}}],
-    }
-    return _plot(title, traces, layout, 90 + 34 * len(names))
-
-
-def history_lines(history: Mapping[str, Sequence[Any]], most: int = MAX_POINTS) -> list[Line]:
-    """A line for each name of a history over its steps, or the number of the record."""
-    lines: list[Line] = []
-    steps = history.get("step")
-    for name, recorded in history.items():
-        if name == "step":
-            continue
-        values = np.array([np.nan if value is None else value for value in recorded], float)
-        at = np.arange(len(values)) if steps is None else np.array(steps, float)[: len(values)]
-        k = len(lines)
-        look = (COLORS[k % len(COLORS)], DASHES[k % len(DASHES)], SYMBOLS[k % len(SYMBOLS)])
-        lines.append(Line(name, *thinned(at, values, most), *look))
-    return lines
-
-
-def thinned(x: np.ndarray, y: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """At most so many points, both ends among them."""
-    if len(x) <= most:
-        return x, y
-    chosen = np.unique(np.linspace(0, len(x) - 1, most).round().astype(int))
-    return x[chosen], y[chosen]
-
-
-def coarser(values: np.ndarray, most: int) -> np.ndarray:
-    """At most so many values along each axis, both ends among them."""
-    chosen = [
-        np.unique(np.linspace(0, length - 1, min(length, most)).round().astype(int))
-        for length in values.shape
-    ]
-    return values[np.ix_(*chosen)]
-
-
-def packed(values: np.ndarray) -> dict[str, Any]:
-    """Numbers as Plotly reads them from bytes, in float32: more digits than a screen shows."""
-    with np.errstate(over="ignore"):
-        content = np.ascontiguousarray(values, "<f4")
-    told: dict[str, Any] = {
-        "dtype": "f4",
-        "bdata": base64.b64encode(content.tobytes()).decode("ascii"),
-    }
-    return told if values.ndim == 1 else {**told, "shape": ", ".join(map(str, values.shape))}
-
-
-def _plot(title: str, traces: list[dict[str, Any]], layout: dict[str, Any], height: int) -> Plot:
-    return Plot(title, {"data": traces, "layout": {**layout, "showlegend": False}}, height)
-
-
-def _axis(axis: Axis, values: Sequence[float] = ()) -> dict[str, Any]:
-    told: dict[str, Any] = {"title": {"text": axis.title}} if axis.title else {}
+def _axis(axis: Axis, values: Sequence[Number] = ()) -> dict[str, Any]:
+    layout: dict[str, Any] = {"title": {"text": axis.title}} if axis.title else {}
     if axis.is_log:
-        told |= {"type": "log", "exponentformat": "e", "nticks": 7}
+        layout |= {"type": "log", "exponentformat": "e", "nticks": 7}
         known = [value for value in values if np.isfinite(value) and value > 0]
         if known and max(known) <= 100 * min(known):
-            told["dtick"] = "D2"  # ticks at 1, 2 and 5 times a power of ten
-    if axis.ticks:
-        told |= {"tickvals": list(axis.ticks), "ticktext": [f"{tick:g}" for tick in axis.ticks]}
-    return told
+            layout["dtick"] = "D2"  # ticks at 1, 2 and 5 times a power of ten
+    if axis.limits is not None:
+        limits = np.log10(axis.limits) if axis.is_log else np.asarray(axis.limits)
+        layout["range"] = limits.tolist()
+    if labels := axis.tick_labels():
+        layout |= {"tickvals": list(labels), "ticktext": list(labels.values())}
+    return layout | ({"side": "top", "tickangle": 0} if axis.is_on_top else {})
 
 
-def _finite(value: float | None) -> float | None:
+def numbers(values: np.ndarray) -> list[float | None]:
+    """With seven digits, more than a screen shows; None is a gap."""
+    return [float(f"{each:.7g}") if np.isfinite(each) else None for each in values.tolist()]
+
+
+def in_steps(values: np.ndarray, steps: int) -> list[list[float | None]]:
+    """A map rounded so that its range has at least that many steps; None is a gap."""
+    is_finite = np.isfinite(values)
+    span = float(np.ptp(values[is_finite])) if is_finite.any() else 0.0
+    if span > 0:
+        values = np.round(values, min(int(np.ceil(np.log10(steps / span))), 300))
+    with_gaps = values.astype(object)
+    with_gaps[~is_finite] = None
+    return with_gaps.tolist()
+
+
+def _finite(value: Number | None) -> Number | None:
     return value if value is not None and np.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""Numbers, settings and times as texts."""
+"""Numbers, settings and times as short texts."""
 
 import json
 import math
@@ -6,21 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 NOTHING = "-"
-SHORT = 6  # letters of a number that is shown with all its digits
-# How settings are called; others by their own names.
-NAMES = {
+MAX_PLAIN = 6  # letters of a number that is shown with all its digits
+# Labels of settings and values; others are shown by their own names.
+LABELS = {
     "num_points": "points",
-    "index_set": "index set",
     "adam_steps": "Adam steps",
     "lbfgs_iterations": "L-BFGS iterations",
-    "constraint_weight": "constraint weight",
     "preconditioner": "K",
     "signed": "signed test",
     "num_folds": "folds",
-    "batch_size": "batch size",
 }
 VALUES = {
-    "equispaced": "equispaced",
     "poisson_disk": "Poisson disk",
     "rff": "RFF",
     "gradnorm": "GradNorm",
@@ -34,40 +30,42 @@ VALUES = {
 
 
 def name_of(setting: str) -> str:
-    return NAMES.get(setting, setting.replace("_", " "))
+    """The label of a setting."""
+    return LABELS.get(setting, setting.replace("_", " "))
 
 
 def shown(value: Any) -> str:
     """A setting or figure in a few letters."""
-    if value is None:
-        return NOTHING
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        plain = f"{value:g}"
-        return plain if len(plain) <= SHORT else number(value)
-    if isinstance(value, int):
-        return f"{value:,}" if abs(value) >= 10_000 else str(value)
-    if isinstance(value, list | tuple):
-        return ", ".join(shown(each) for each in value)
-    if isinstance(value, Mapping):
-        return json.dumps(dict(value), ensure_ascii=False)
+    match value:
+        case None:
+            return NOTHING
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            plain = f"{value:g}"
+            return plain if len(plain) <= MAX_PLAIN else number(value)
+        case int():
+            return f"{value:,}" if abs(value) >= 10_000 else str(value)
+        case list() | tuple():
+            return ", ".join(shown(each) for each in value)
+        case Mapping():
+            return json.dumps(dict(value), ensure_ascii=False)
     return VALUES.get(str(value), str(value))
 
 
+def is_number(value: Any) -> bool:
+    """Whether a setting can be sorted and drawn as a number."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def number(value: float | int, digits: int = 3) -> str:
-    """So many digits, in powers of ten where there would be many zeros."""
+    """That many digits, in powers of ten where there would be many zeros."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else "not finite"
     if 1e-3 <= abs(value) < 1e5:
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.{digits}g}"
     leading, power = f"{value:.{digits - 1}e}".split("e")
     return f"{leading}e{int(power)}"
-
-
-def factor(ratio: float) -> str:
-    """Two digits of a ratio."""
-    return number(ratio, 2)
 
 
 def with_spread(mean: float, deviation: float | None) -> str:
@@ -83,4 +81,5 @@ def duration(seconds: float) -> str:
 
 
 def counted(count: int, what: str) -> str:
+    """A number of things: 1 run, 2 runs."""
     return f"{count:,} {what}" + ("" if count == 1 else "s")

@@ -1,26 +1,30 @@
-"""A page as HTML: one file with its styles, scripts and data, written at once.
+"""A page as HTML: one file with its styles, scripts and data.
 
-The libraries, the plots, and the details that links open, lie in the page as compressed texts,
-which the browser unpacks when the page is there, the details when the first of them is asked for. A
-policy in its head forbids it to load anything else.
+The libraries, the plots, and the details that links open, lie in the page as compressed texts. The
+browser unpacks the details, most of the data, when the first of them is opened. A policy in the
+head of the page forbids it to load anything else.
 """
 
 import base64
-import dataclasses
 import functools
 import gzip
 import importlib
 import json
+import math
 import os
 import pathlib
 from importlib import resources
 from typing import Any
 
 from pann.plot.files import check_name, write_at_once
-from pann.report.page import Page, Plot
+from pann.report.charts import Chart, Map, Panels
+from pann.report.page import Page
+from pann.report.plots import MAX_MAP, figure_of
 
 NEEDED = {"jinja2": "Jinja2", "plotly": "Plotly", "itables": "itables"}
-Archive = dict[str, Any]
+# Details have smaller plots, for there may be a thousand of them: points of a line, steps of a map,
+# and values of all maps together.
+DETAIL_POINTS, DETAIL_STEPS, DETAIL_VALUES = 60, 254, 3_000_000
 
 
 def check_page(path: str | os.PathLike[str]) -> None:
@@ -37,7 +41,7 @@ def check_page(path: str | os.PathLike[str]) -> None:
 
 
 def write_page(page: Page, path: str | os.PathLike[str]) -> int:
-    """Write the page, and tell how many bytes it has."""
+    """Write the page, and return its number of bytes."""
     content = render(page).encode("utf-8")
 
     def save(temporary: str) -> None:
@@ -59,47 +63,54 @@ def render(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    plots, inner = Plots(), Plots("inner-")
-    body = environment.get_template("body.html").render(page=page, add_plot=plots.add)
+    plots: dict[str, Any] = {}
+    inner: dict[str, Any] = {}
+    side = detail_map_side(page)
+
+    def add_plot(chart: Chart) -> str:
+        name = f"plot-{len(plots) + 1}"
+        plots[name] = figure_of(chart)
+        return name
+
+    def add_inner(chart: Chart) -> str:
+        name = f"inner-plot-{len(inner) + 1}"
+        inner[name] = figure_of(chart, DETAIL_POINTS, side, DETAIL_STEPS)
+        return name
+
+    body = environment.get_template("body.html").render(page=page, add_plot=add_plot)
     detail = environment.get_template("detail.html")
     details = {
-        each.identity: detail.render(detail=each, add_plot=inner.add) for each in page.details
+        each.identity: detail.render(detail=each, add_plot=add_inner) for each in page.details
     }
-    # Ours and the libraries': not to be escaped.
+    # Our own texts and the libraries', which are not to be escaped.
     parts = {
         "body": body,
         "style": _own("page.css"),
         "script": _own("page.js"),
         "libraries": _libraries(),
-        "plots": _packed({"plots": plots.figures}),
-        "details": _packed({"details": details, "plots": inner.figures}),
+        "plots": _packed({"plots": plots}),
+        "details": _packed({"details": details, "plots": inner}),
     }
     trusted = {name: Markup(part) for name, part in parts.items()}
     return environment.get_template("page.html").render(title=page.title, **trusted)
 
 
-@dataclasses.dataclass(frozen=True)
-class Plots:
-    """The figures of a page by the ids that the template gives them."""
-
-    prefix: str = ""
-    figures: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
-
-    def add(self, plot: Plot) -> str:
-        name = f"{self.prefix}plot-{len(self.figures) + 1}"
-        self.figures[name] = plot.figure
-        return name
+def detail_map_side(page: Page) -> int:
+    """How many values each map of the details has along an axis."""
+    panels = (block for each in page.details for block in each.blocks if isinstance(block, Panels))
+    num_maps = sum(isinstance(chart, Map) for each in panels for chart in each.charts)
+    return min(MAX_MAP, math.isqrt(DETAIL_VALUES // max(num_maps, 1)))
 
 
-def unpack(text: str) -> Archive:
-    """What `_packed` packed; the browser does the same."""
+def unpack(text: str) -> dict[str, Any]:
+    """The data that a page holds as a compressed text; the browser does the same."""
     return json.loads(gzip.decompress(base64.b64decode(text)))
 
 
-def _packed(archive: Archive) -> str:
-    content = json.dumps(archive, allow_nan=False, separators=(",", ":"))
+def _packed(data: dict[str, Any]) -> str:
+    content = json.dumps(data, allow_nan=False, separators=(",", ":"))
     # The same runs give the same page: no time of day in the header.
-    compressed = gzip.compress(content.encode("utf-8"), compresslevel=7, mtime=0)
+    compressed = gzip.compress(content.encode("utf-8"), compresslevel=5, mtime=0)
     return base64.b64encode(compressed).decode("ascii")
 
 

@@ -1,11 +1,11 @@
-"""Records as a frame: one line a run, one column for each setting and figure.
+"""Records as a pandas frame: one line per run, one column per setting and figure.
 
 Columns of every run: experiment, identity, status; then the settings and figures by their own
-names, nested ones joined by dots; then seconds, together (how many rows ran as one, if it was not
-alone), started, finished, reason, device, host, pann, jax, python, commit, dirty. A setting or
-figure whose name is taken, by one of those or by one another, is called `configuration.<name>` or
-`figures.<name>`. What is taken depends on the runs in the frame. Lists are tuples, so that lines
-can be grouped by them; null is missing.
+names, nested ones joined by dots; then seconds, together (how many rows ran as one program, if the
+run was not alone), started, finished, reason, device, host, pann, jax, python, commit, dirty. A
+setting or figure whose name is taken, by one of those or by one another, is called
+`configuration.<name>` or `figures.<name>`. Lists are tuples, so that lines can be grouped by them;
+null is missing.
 """
 
 from collections import Counter
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 FIRST = ("experiment", "identity", "status")
 LAST = ("seconds", "together", "started", "finished", "reason", "device", "host")
-VERSIONS = ("pann", "jax", "python")
-GIT = ("commit", "dirty")
+NESTED = {"versions": ("pann", "jax", "python"), "git": ("commit", "dirty")}
 PARTS = ("configuration", "figures")
 
 
@@ -27,34 +26,31 @@ def make_frame(records: Sequence[Mapping[str, Any]]) -> "pd.DataFrame":
     import pandas as pd
 
     flat = [{part: _flat(record.get(part) or {}) for part in PARTS} for record in records]
-    names = {part: list(dict.fromkeys(n for line in flat for n in line[part])) for part in PARTS}
-    fixed = (*LAST, *VERSIONS, *GIT)
-    counts = Counter([*FIRST, *fixed, *names["configuration"], *names["figures"]])
-    called = {
-        part: {name: f"{part}.{name}" if counts[name] > 1 else name for name in names[part]}
-        for part in PARTS
-    }
+    fixed = [*LAST, *(name for names in NESTED.values() for name in names)]
+    own = list(dict.fromkeys((part, n) for part in PARTS for line in flat for n in line[part]))
+    counts = Counter([*FIRST, *fixed, *(name for _, name in own)])
+    columns = {(part, name): f"{part}.{name}" if counts[name] > 1 else name for part, name in own}
     lines = []
     for record, parts in zip(records, flat, strict=True):
         line = {name: record.get(name) for name in FIRST + LAST}
-        line |= {name: (record.get("versions") or {}).get(name) for name in VERSIONS}
-        line |= {name: (record.get("git") or {}).get(name) for name in GIT}
+        for key, names in NESTED.items():
+            line |= {name: (record.get(key) or {}).get(name) for name in names}
         for part in PARTS:
-            line |= {called[part][name]: value for name, value in parts[part].items()}
+            line |= {columns[part, name]: value for name, value in parts[part].items()}
         lines.append(line)
-    own = [column for part in PARTS for column in called[part].values()]
-    frame = pd.DataFrame(lines, columns=[*FIRST, *own, *fixed])
+    frame = pd.DataFrame(lines, columns=[*FIRST, *columns.values(), *fixed])
     for column in ("started", "finished"):
         frame[column] = pd.to_datetime(frame[column], utc=True, format="ISO8601")
-    # A figure that nowhere is finite is a number all the same.
-    for column in ("seconds", *called["figures"].values()):
+    # A figure that is finite in no run is a number nevertheless.
+    figures = [column for (part, _), column in columns.items() if part == "figures"]
+    for column in ("seconds", *figures):
         if frame[column].isna().all():
             frame[column] = frame[column].astype(float)
     return frame
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested settings by names joined with dots, unless two would then have one name."""
+    """Nested settings by names joined with dots, unless two would get the same name."""
     pairs = list(_pairs(values, ""))
     joined = dict(pairs)
     return joined if len(joined) == len(pairs) else {k: _fixed(v) for k, v in values.items()}

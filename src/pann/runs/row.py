@@ -1,4 +1,7 @@
-"""A row: one run of an experiment, known by a hash of everything that determines it."""
+"""A row says what to run, and a result says what the run gave; both hold plain data only.
+
+A row is known by a hash of everything that determines it, so that equal rows are run once.
+"""
 
 import dataclasses
 import functools
@@ -9,7 +12,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pann.io.container import MAX_DEPTH, MAX_INTEGER, shown
+import numpy as np
+
+from pann.io.checks import MAX_DEPTH, MAX_INTEGER, shown
+from pann.io.container import declare
 
 IDENTITY_DIGITS = 16
 _EXPERIMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
@@ -20,8 +26,8 @@ class Row:
     """What to run: the experiment's name, which is a folder's too, and a configuration in JSON.
 
     Two rows are equal if their identities are. The order of keys does not matter and a tuple is a
-    list, but 1, 1.0 and true are three values, as they are three texts in JSON: to run a row twice
-    is a lesser evil than to take one row for another.
+    list, but 1, 1.0 and true are three values, as they are three texts in JSON: running a row twice
+    is better than confusing two rows.
     """
 
     experiment: str
@@ -33,7 +39,7 @@ class Row:
                 f"{shown(self.experiment)} cannot name an experiment, for it names a folder; use "
                 "letters, digits, underscores, dots and hyphens"
             )
-        # A copy, as the record will give it back: no later change of the caller's reaches it.
+        # A copy, as the record will return it: later changes by the caller do not reach it.
         own = json.loads(canonical(dict(self.configuration)))
         object.__setattr__(self, "configuration", own)
 
@@ -50,14 +56,32 @@ class Row:
         return hash(self.identity)
 
 
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What a run gives: figures by name, plain or nested, for its record, and arrays by name.
+
+    Scalars of NumPy and JAX become numbers; a figure that is not finite becomes null in JSON.
+    """
+
+    figures: Mapping[str, Any]
+    arrays: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "figures", _plain(dict(self.figures), "the figures"))
+        arrays = {name: np.asarray(array) for name, array in self.arrays.items()}
+        for name, array in arrays.items():
+            declare(name, array)  # refuses what a file could not hold
+        object.__setattr__(self, "arrays", arrays)
+
+
 def canonical(value: dict[str, Any]) -> str:
-    """The one text in JSON: keys sorted, no blanks, floats by `repr`, no NaN."""
+    """The canonical JSON text: keys sorted, no blanks, floats by `repr`, no NaN."""
     _check(value, ())
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def _check(value: Any, keys: tuple[str, ...]) -> None:
-    """Refuse what JSON cannot give back as it was, and say where it stands."""
+    """Refuse values that do not survive a round trip through JSON, and say where they are."""
     where = f"'{'.'.join(keys)}' of the configuration" if keys else "the configuration"
     if len(keys) > MAX_DEPTH:
         raise ValueError(f"{where} is nested deeper than {MAX_DEPTH} levels; flatten it")
@@ -78,3 +102,23 @@ def _check(value: Any, keys: tuple[str, ...]) -> None:
             f"{where} is {shown(value)} of type {type(value).__name__}; use text, numbers, "
             "booleans, null, lists and dictionaries"
         )
+
+
+def _plain(value: Any, where: str) -> Any:
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise ValueError(f"{where} have the key {shown(key)}; keys must be text")
+        return {str(key): _plain(inner, f"{where} in '{key}'") for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner, where) for inner in value]
+    if getattr(value, "ndim", None) == 0:
+        value = value.item()
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    raise ValueError(
+        f"{where} hold {shown(value)} of type {type(value).__name__}; use numbers, text, booleans, "
+        "lists and dictionaries, and put arrays among the arrays"
+    )

@@ -1,4 +1,4 @@
-"""A sweep: all rows of a list, each done once, whoever else is at work on the same store."""
+"""A sweep: all rows of a list, each done once, whatever other processes share the store."""
 
 import dataclasses
 import os
@@ -7,35 +7,27 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from pann.runs.attempt import (
+from pann.runs.batch import (
     BEGUN,
     CLAIMED,
     FAILED_BEFORE,
     SKIPPED,
-    Outcome,
-    Task,
+    Event,
+    Session,
+    Together,
     Work,
     find_work,
     known,
+    run_unit,
+    units_of,
 )
 from pann.runs.cluster import run_on_cluster
+from pann.runs.processes import run_in_processes
+from pann.runs.provenance import provenance
 from pann.runs.row import Row
 from pann.runs.store import DONE, FAILED, Store
-from pann.runs.surroundings import surroundings
-from pann.runs.together import Together, attempt_unit, units_of
-from pann.runs.workers import run_in_processes
 
 Item = TypeVar("Item")
-
-
-@dataclasses.dataclass(frozen=True)
-class Event:
-    """What became of a row: begun, done, failed, skipped, failed before or claimed."""
-
-    row: Row
-    kind: str
-    seconds: float = 0.0
-    reason: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,16 +55,16 @@ def sweep(
 ) -> Summary:
     """Run the rows that have no record, and with `retry` those that failed.
 
-    `work` gets a row's configuration and a folder for checkpoints and gives a `Result`. With one
-    worker it is called here; with more, in so many processes that import it, so that it is given
-    by name, "module:function"; so it is with a `cluster`, the address of a Dask scheduler or what
-    else `pann.runs.cluster` takes. A row that fails is recorded with its reason and stops no other;
-    Ctrl-C gives back the rows at work. Of `shard` (k, n), rows k, k + n, k + 2n, ... are run. Rows
-    that others have claimed are not waited for.
+    `work` is a function of a row's configuration and a folder for checkpoints that gives a
+    `Result`. With one worker it is called here. With more it is called in that many processes,
+    which import it, so that it is given by name, "module:function"; likewise with a `cluster`, the
+    address of a Dask scheduler or what else `pann.runs.cluster` takes. A row that fails is recorded
+    with its reason and stops no other; Ctrl-C gives back the rows that are running. Of `shard`
+    (k, n), rows k, k + n, k + 2n, ... are run. Rows that other processes have are not waited for.
 
-    `together` says which rows may run as one piece of work. Each has its own record, with its share
-    of the seconds, and with the number of rows under `together`. Shards are then counted by units
-    of such rows. On a cluster every row runs alone.
+    `together` says which rows may run as one program. Each has its own record, with its part of the
+    seconds, and with the number of rows under `together`. Shards are then counted by units of such
+    rows. On a cluster every row runs alone.
     """
     if workers < 1:
         raise ValueError(f"workers must be at least 1, got {workers}")
@@ -85,47 +77,48 @@ def sweep(
         )
     units = shard_of(units_of(list(dict.fromkeys(rows)), together), shard)
     own = [row for unit in units for row in unit]
-    function = find_work(work) if isinstance(work, str) else work
+    if isinstance(work, str):
+        find_work(work)  # refuses a name before the first row
     store = store if isinstance(store, Store) else Store(os.fspath(store))
     store.prepare()
-    surroundings()  # the state of the code as it is now, not after hours of work
-    outcomes: dict[int, Outcome] = {}
+    provenance()  # the state of the code as it is now, not after hours of work
+    kinds: dict[Row, str] = {}
 
-    def tell(index: int, outcome: Outcome) -> None:
-        # Other workers find a record, and say so, of what one of them has done.
-        if outcome.kind in (DONE, FAILED):
-            outcomes[index] = outcome
-        elif outcome.kind not in (BEGUN, CLAIMED):
-            outcomes.setdefault(index, outcome)
-        if outcome.kind in (BEGUN, DONE, FAILED):
-            report(Event(own[index], outcome.kind, outcome.seconds, outcome.reason))
+    def note(event: Event) -> None:
+        # Other workers find, and report, a record of what one of them has done.
+        if event.kind in (DONE, FAILED):
+            kinds[event.row] = event.kind
+        elif event.kind not in (BEGUN, CLAIMED):
+            kinds.setdefault(event.row, event.kind)
+        if event.kind in (BEGUN, DONE, FAILED):
+            report(event)
 
-    tasks = {index: _task(row, store, retry) for index, row in enumerate(own)}
-    for index, task in list(tasks.items()):
-        if (outcome := known(task, store)) is not None:
-            tell(index, outcome)
-            report(Event(task.row, outcome.kind, reason=outcome.reason))
-            del tasks[index]
-    numbers = {row: index for index, row in enumerate(own)}
-    left = [
-        {numbers[row]: tasks[numbers[row]] for row in unit if numbers[row] in tasks}
-        for unit in units
-    ]
-    left = [unit for unit in left if unit]
+    failures = _failures(own, store) if retry else {}
+    session = Session(work, store, note, together, failures)
+    for row in own:
+        if (event := known(row, session)) is not None:
+            kinds[row] = event.kind
+            report(event)
+    rows = [row for row in own if row not in kinds]
+    left = [unit for every in units if (unit := [row for row in every if row not in kinds])]
     if cluster is not None:
-        assert isinstance(work, str)
-        run_on_cluster(tasks, work, store, cluster, tell)
+        run_on_cluster(rows, session, cluster)
     elif workers > 1:
-        assert isinstance(work, str)
-        run_in_processes(left, work, together, store, workers, tell)
+        run_in_processes(left, session, workers)
     else:
         for unit in left:
-            attempt_unit(unit, function, together, store, tell)
-    for index, task in tasks.items():
-        kind = outcomes[index].kind if index in outcomes else CLAIMED
-        if kind not in (DONE, FAILED):
-            report(Event(task.row, kind))
-    return _summary(outcomes, len(own))
+            run_unit(unit, session)
+    for row in rows:
+        if kinds.get(row, CLAIMED) not in (DONE, FAILED):
+            report(Event(row, kinds.get(row, CLAIMED)))
+    counts = Counter(kinds.values())
+    return Summary(
+        done=counts[DONE],
+        failed=counts[FAILED],
+        skipped=counts[SKIPPED],
+        failed_before=counts[FAILED_BEFORE],
+        claimed=len(own) - len(kinds),
+    )
 
 
 def parse_shard(text: str) -> tuple[int, int]:
@@ -152,18 +145,11 @@ def _check_shard(shard: tuple[int, int]) -> None:
         )
 
 
-def _task(row: Row, store: Store, retry: bool) -> Task:
-    record = store.record(row) if retry else None
-    failed = record is not None and record["status"] == FAILED
-    return Task(row, record["finished"] if failed and record is not None else None)
-
-
-def _summary(outcomes: dict[int, Outcome], num_rows: int) -> Summary:
-    counts = Counter(outcome.kind for outcome in outcomes.values())
-    return Summary(
-        done=counts[DONE],
-        failed=counts[FAILED],
-        skipped=counts[SKIPPED],
-        failed_before=counts[FAILED_BEFORE],
-        claimed=num_rows - len(outcomes),
-    )
+def _failures(rows: Sequence[Row], store: Store) -> dict[Row, str]:
+    """The rows that have failed, and when."""
+    records = [store.record(row) for row in rows]
+    return {
+        row: record["finished"]
+        for row, record in zip(rows, records, strict=True)
+        if record is not None and record["status"] == FAILED
+    }

@@ -1,19 +1,21 @@
-"""Arrays kept on disk between runs; the cache is never a reason to fail."""
+"""Arrays kept for later: on disk between runs, and in memory between calls."""
 
 import collections
 import contextlib
 import os
 import pathlib
-import tempfile
 import threading
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 import numpy as np
 
+from pann.errors import FileError
+from pann.runtime.atomic import write_atomically
+
 
 def cache_folder() -> pathlib.Path | None:
-    """The one that PANN_CACHE names, or that of the user; None if there is none."""
+    """The folder that PANN_CACHE names, or the user's; None if there is none."""
     if own := os.environ.get("PANN_CACHE"):
         return pathlib.Path(own)
     if shared := os.environ.get("XDG_CACHE_HOME"):
@@ -24,41 +26,55 @@ def cache_folder() -> pathlib.Path | None:
         return None
 
 
-def load_array(file: pathlib.Path, shape: tuple[int, ...]) -> np.ndarray | None:
-    """The floats in the file, or None if there are none or they are not of that shape."""
+def kept_array(
+    name: str,
+    shape: tuple[int, ...],
+    make: Callable[[], np.ndarray],
+    is_valid: Callable[[np.ndarray], bool],
+) -> np.ndarray:
+    """The array of floats in a file of the cache folder, or make(), which is then stored there.
+
+    A file that is broken, of another shape or not valid is replaced. A cache that cannot be read or
+    written is no error.
+    """
+    folder = cache_folder()
+    array = None if folder is None else _load(folder / name)
+    if array is None or array.shape != shape or array.dtype != float or not is_valid(array):
+        array = make()
+        if folder is not None:
+            _store(folder / name, array)
+    return array
+
+
+def _load(file: pathlib.Path) -> np.ndarray | None:
     try:
         with file.open("rb") as stream:
-            array = np.lib.format.read_array(stream, allow_pickle=False)
-    except Exception:  # Bytes of a broken file can raise about anything.
+            return np.lib.format.read_array(stream, allow_pickle=False)
+    except Exception:  # The bytes of a broken file can raise nearly anything.
         return None
-    return array if array.shape == shape and array.dtype == float else None
 
 
-def store_array(file: pathlib.Path, array: np.ndarray) -> None:
-    """Write to a temporary file and rename it: a reader sees all of the array or nothing."""
-    with contextlib.suppress(OSError):
+def _store(file: pathlib.Path, array: np.ndarray) -> None:
+    """Keep the array for the next run; the cache is never a reason to fail."""
+    with contextlib.suppress(OSError, FileError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(suffix=".tmp", dir=file.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                np.save(stream, array, allow_pickle=False)
-            os.replace(temporary, file)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        write_atomically(file, lambda temporary: _save(temporary, array))
 
 
-# ---- Arrays kept in memory for the next call that asks for the same, as many as fit into a  ----
+def _save(path: str, array: np.ndarray) -> None:
+    with open(path, "xb") as stream:  # by its name, NumPy would append .npy
+        np.save(stream, array, allow_pickle=False)
 
 
 Kept = TypeVar("Kept")
 
 
 class BoundedCache(Generic[Kept]):
-    """What was made last, by a key; those that were not asked for the longest time go first.
+    """Values by key, up to a number of bytes; the least recently used ones are dropped first.
 
-    The bound is on the bytes of all, as their makers count them. What is kept is shared: nobody may
-    write to it.
+    The bytes are those of the values, as their makers count them, and of the byte strings in the
+    keys, such as whole sets of points: `functools.lru_cache` bounds neither. Values are shared:
+    nobody may write to them.
     """
 
     def __init__(self, max_bytes: int):
@@ -71,7 +87,7 @@ class BoundedCache(Generic[Kept]):
         return len(self._kept)
 
     def get(self, key: Callable[[], Hashable], num_bytes: int, make: Callable[[], Kept]) -> Kept:
-        """What was made for an equal key, or make(); what is larger than the bound has no key."""
+        """The value of an equal key, or make(); a value beyond the bound needs no key."""
         if num_bytes > self.max_bytes:
             return make()
         own = key()
@@ -82,9 +98,15 @@ class BoundedCache(Generic[Kept]):
         made = make()
         with self._lock:
             if own not in self._kept:
-                self._kept[own] = made, num_bytes
-                self._num_bytes += num_bytes
+                self._kept[own] = made, num_bytes + _key_bytes(own)
+                self._num_bytes += self._kept[own][1]
             while self._num_bytes > self.max_bytes:
                 _, (_, oldest) = self._kept.popitem(last=False)
                 self._num_bytes -= oldest
         return made
+
+
+def _key_bytes(key: object) -> int:
+    if isinstance(key, bytes):
+        return len(key)
+    return sum(map(_key_bytes, key)) if isinstance(key, tuple) else 0

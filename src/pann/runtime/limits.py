@@ -1,7 +1,7 @@
-"""A time limit and Ctrl-C for a run that reports its progress: both end it with what it has.
+"""A time limit and Ctrl-C for a run that reports its progress: both end it with its result so far.
 
 A run stops where it reports. `limited` wraps its report callback; once the time is up, or Ctrl-C
-was pressed, every further report raises `Stopped`. Whoever holds a usable result catches it.
+was pressed, every further report raises `Stopped`. Code that has a usable result catches it.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """What a report gets: what is being done, how far it is, and the latest figures."""
+    """The argument of a report: what is being done, how far it is, and the latest figures."""
 
     what: str
     step: int
@@ -33,7 +33,7 @@ Report = Callable[[Progress], None]
 
 
 class Stopped(Exception):
-    """Raised by a report: the run is to end with what it has. The message says why.
+    """Raised by a report: the run is to end with its result so far. The message says why.
 
     `by_user` is True for Ctrl-C: without a usable result, raise KeyboardInterrupt instead.
     """
@@ -50,7 +50,7 @@ def limited(
     *,
     ctrl_c: bool = True,
 ) -> Iterator[Callable[[Any], None]]:
-    """Yield a report callback that passes everything on to `report`, and raises `Stopped` in time.
+    """Yield a report callback that calls `report`, and raises `Stopped` when the run is to end.
 
     The clock starts here; `time_limit` is in seconds. The first Ctrl-C after the first report stops
     the run at its next report; a second one, or one before any report, is a KeyboardInterrupt.
@@ -62,7 +62,7 @@ def limited(
 
 
 def product_rate(size: int = 400) -> float:
-    """Floating-point operations per second of a product of matrices, measured: takes a moment."""
+    """Floating-point operations per second of a matrix product, measured in milliseconds."""
     matrix = np.random.default_rng(0).normal(size=(size, size))
     begin = time.perf_counter()
     _ = matrix @ matrix
@@ -109,14 +109,14 @@ class _Limits:
             raise KeyboardInterrupt
         self.is_interrupted = True
         print(
-            "\npann: stopping at the next report with what is there; Ctrl-C again stops at once",
+            "\npann: stopping at the next report with its result; Ctrl-C again stops at once",
             file=sys.stderr,
         )
 
 
 @contextlib.contextmanager
 def _ctrl_c(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Handle Ctrl-C inside, unless the program handles it by itself or runs in another thread."""
+    """Handle Ctrl-C, unless the program handles it itself or this is not its main thread."""
     is_ours = (
         threading.current_thread() is threading.main_thread()
         and signal.getsignal(signal.SIGINT) is signal.default_int_handler

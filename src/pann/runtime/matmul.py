@@ -1,10 +1,11 @@
 """Matrix products in forms that keep a GPU busy.
 
 Many rows times a matrix of few columns: the gradient by the matrix is rows^T g, few entries, each a
-sum as long as there are rows. cuBLAS may leave an entry to one multiprocessor from the first row to
-the last, with most of the others idle. Here the sums are taken in blocks of rows, side by side, and
-then added. For a column or two a matrix product would write and read the rows for nothing: sums of
-products are one kernel with what makes the rows. Of a symmetric product one half is enough.
+sum over all rows. cuBLAS may leave an entry to one multiprocessor from the first row to the last,
+while most of the others are idle. Here the sums are computed in blocks of rows, in parallel, and
+then added. For one or two columns a matrix product would write and read the rows for nothing: sums
+of products form one kernel with the computation of the rows. Of a symmetric product one half is
+enough.
 """
 
 from typing import Any
@@ -14,10 +15,12 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
-ROWS_A_BLOCK = 512
-# So many columns are summed one by one.
+from pann.runtime.platform import on_cpu
+
+ROWS_PER_BLOCK = 512
+# Up to this number of columns, each is summed by itself.
 FEW_COLUMNS = 4
-# A symmetric product of at least so many rows is taken in panels, this many.
+# A symmetric product of at least LARGE rows is computed in PANELS panels.
 LARGE, PANELS = 1024, 8
 
 
@@ -25,7 +28,7 @@ def combine(
     functions: Float[Array, "rows functions"], coefficients: Float[Array, "functions columns"]
 ) -> Float[Array, "rows columns"]:
     """functions @ coefficients."""
-    if coefficients.shape[1] > FEW_COLUMNS or jax.default_backend() == "cpu":
+    if coefficients.shape[1] > FEW_COLUMNS or on_cpu():
         return product(functions, coefficients)
     return jnp.stack([jnp.sum(functions * column, axis=1) for column in coefficients.T], axis=1)
 
@@ -55,10 +58,10 @@ product.defjvp(_change, symbolic_zeros=True)
 def _in_blocks(
     rows: Float[Array, "rows inner"], matrix: Float[Array, "inner outer"]
 ) -> Float[Array, "rows outer"]:
-    """rows @ matrix, each block with a matrix of its own, in which its gradient is summed."""
+    """rows @ matrix; each block has its own copy of the matrix, in which its gradient is summed."""
     count, inner = rows.shape
-    num_blocks = count // ROWS_A_BLOCK
-    if num_blocks < 2 or jax.default_backend() == "cpu":
+    num_blocks = count // ROWS_PER_BLOCK
+    if num_blocks < 2 or on_cpu():
         return rows @ matrix
     # Without padding, where the rows allow it.
     fewer = range(num_blocks, num_blocks // 2, -1)
@@ -70,9 +73,9 @@ def _in_blocks(
 
 
 def lower_gram(rows: Float[Array, "rows inner"]) -> Float[Array, "rows rows"]:
-    """rows @ rows^T, right on and below the diagonal; what is above it is not to be read."""
+    """rows @ rows^T, correct on and below the diagonal; entries above it must not be read."""
     count = len(rows)
-    if count < LARGE or jax.default_backend() == "cpu":
+    if count < LARGE or on_cpu():
         return rows @ rows.T
     size = -(-count // PANELS)
     panels = [

@@ -1,7 +1,8 @@
-"""How many bytes this process may still take, of the machine and of its control groups.
+"""How many bytes there are: for this process, of the machine and of its control groups.
 
 In a container the limit is that of a control group (cgroup), and the process is killed at it
 however much memory the machine has. Groups are nested; each of them limits those inside it.
+A table too large for the memory is refused instead of attempted.
 """
 
 import os
@@ -10,9 +11,18 @@ from pathlib import Path, PurePosixPath
 
 import jax
 
-# Names of the limit, of the use, and of the part of it that the kernel gives up (caches of files).
+# Files with the limit and the use, and the entry for what the kernel gives up (caches of files).
 V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 V2 = ("memory.max", "memory.current", "inactive_file")
+# The fraction of a device's memory that training may use: the compiler and others need the rest.
+FRACTION = 0.6
+# Arrays of the size of a layer's derivatives that a step holds, backward pass included. According
+# to XLA its programs take between a third of that and all of it.
+COPIES = 4.0
+# Assumed where the system does not say how many bytes there are.
+ASSUMED_BYTES = 8e9
+# Asking the system takes longer than filling so few bytes.
+ALWAYS_AVAILABLE = 2**24
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
@@ -36,7 +46,7 @@ def _of_machine(root: Path) -> int | None:
 
 
 def _of_control_groups(root: Path) -> Iterator[int]:
-    """What each group that this process is in has left."""
+    """The bytes left in each group that this process is in."""
     mounted = root / "sys/fs/cgroup"
     for line in _text(root / "proc/self/cgroup").splitlines():
         number, controllers, path = line.split(":", 2)
@@ -56,7 +66,7 @@ def _of_control_groups(root: Path) -> Iterator[int]:
 
 
 def _left(group: Path, limit: str, usage: str, caches: str) -> int | None:
-    """Limit less use of one group; None if it has no limit, which version 2 spells `max`."""
+    """Limit minus use of one group; None without a limit, which version 2 writes as `max`."""
     allowed, used = _text(group / limit).strip(), _text(group / usage).strip()
     if not allowed.isdecimal() or not used.isdecimal():
         return None
@@ -64,7 +74,7 @@ def _left(group: Path, limit: str, usage: str, caches: str) -> int | None:
 
 
 def _entry(path: Path, name: str) -> int | None:
-    """The number behind a name at the start of a line."""
+    """The number after a name at the start of a line."""
     for line in _text(path).splitlines():
         words = line.split()
         if len(words) >= 2 and words[0] == name:
@@ -79,31 +89,15 @@ def _text(path: Path) -> str:
         return ""
 
 
-# Of a device's memory, what training may count on: the rest is the compiler's, and others'.
-SHARE = 0.6
-# Arrays of the size of a layer's derivatives that a step holds, backward pass included. XLA says of
-# its programs that they take a third of that to all of it.
-COPIES = 4.0
-# Bytes of a machine that does not say how many it has.
-UNTOLD = 8e9
-
-
 def device_memory() -> float:
-    """Bytes that training may use: of the device, or of the machine where that is the device."""
+    """Bytes that training may use: of the device, or of the machine if that is the device."""
     stats = jax.devices()[0].memory_stats() or {}
-    return SHARE * float(stats.get("bytes_limit") or available_memory() or UNTOLD)
-
-
-# ---- A table too large for the memory is refused and not attempted ----
-
-
-# To ask the system takes longer than to fill so little.
-ALWAYS_THERE = 2**24
+    return FRACTION * float(stats.get("bytes_limit") or available_memory() or ASSUMED_BYTES)
 
 
 def require_memory(num_bytes: int, what: str, cure: str) -> None:
     """Raise a MemoryError that names sizes and a cure if `num_bytes` are not available."""
-    if num_bytes < ALWAYS_THERE:
+    if num_bytes < ALWAYS_AVAILABLE:
         return
     available = available_memory()
     if available is not None and num_bytes > available:

@@ -16,7 +16,7 @@ from pann.runtime.limits import Report, limited
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Seconds between lines: one that is overwritten in place, and one more in a log.
+# Seconds between updates of a line in place, and between lines of a log.
 REFRESH, LOG_EVERY = 0.2, 10.0
 
 
@@ -39,7 +39,7 @@ def supervised(
 
 @contextlib.contextmanager
 def display(title: str, progress: bool | Report | None = None) -> Iterator[Report]:
-    """Yield a `report` that shows what `progress` asks for; see `supervised`."""
+    """Yield a `report` that shows progress as `progress` says; see `supervised`."""
     if callable(progress):
         yield progress
         return
@@ -66,7 +66,7 @@ def display(title: str, progress: bool | Report | None = None) -> Iterator[Repor
 
 @contextlib.contextmanager
 def progress_line(title: str, file: IO[str], *, in_place: bool) -> Iterator[Report]:
-    """Yield a `report` that writes a line of text: over the last one, or now and then a new one."""
+    """Yield a `report` that writes lines of text, each over the last one if `in_place`."""
     last_what, last_time, width = "", -math.inf, 0
 
     def report(step: Step) -> None:
@@ -78,7 +78,7 @@ def progress_line(title: str, file: IO[str], *, in_place: bool) -> Iterator[Repo
         last_what, last_time = step.what, now
         figures = "".join(f"  {name} {value:.2e}" for name, value in step.figures.items())
         line = f"{title}: {step.what} {step.step:,}/{step.num_steps:,}{figures}"
-        # Blanks cover the rest of a longer line before.
+        # Blanks cover the rest of a longer previous line.
         print(f"\r{line:<{width}}" if in_place else line, end="" if in_place else "\n", file=file)
         file.flush()
         width = len(line)
@@ -142,14 +142,14 @@ def progress_bar(
 
 
 def json_lines(file: IO[str]) -> Report:
-    """A `report` that writes one JSON object a line, {"event": "progress", ...}."""
+    """A `report` that writes one JSON object per line, {"event": "progress", ...}."""
     start = time.perf_counter()
 
     def report(step: Step) -> None:
         figures = {
             name: value if math.isfinite(value) else None for name, value in step.figures.items()
         }
-        told = {
+        entry = {
             "event": "progress",
             "what": step.what,
             "step": step.step,
@@ -157,7 +157,7 @@ def json_lines(file: IO[str]) -> Report:
             "seconds": round(time.perf_counter() - start, 3),
             "figures": figures,
         }
-        print(json.dumps(told, allow_nan=False), file=file, flush=True)
+        print(json.dumps(entry, allow_nan=False), file=file, flush=True)
 
     return report
 
@@ -181,7 +181,7 @@ def tensorboard(folder: str | os.PathLike[str]) -> Iterator[Report]:
 
 
 def to_all(*reports: Report) -> Report:
-    """A `report` that tells several."""
+    """A `report` that calls several."""
 
     def report(step: Step) -> None:
         for each in reports:

@@ -1,8 +1,7 @@
-"""How much memory gradient training takes, and how much there is."""
+"""solve_together(problem, cases): several sets of points or seeds, trained as one program."""
 
 import dataclasses
 import os
-import pathlib
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,17 +10,18 @@ import jax
 import numpy as np
 
 from pann.io.checkpoint import Checkpoint
+from pann.methods import RunOptions, SolveMethod, Training
 from pann.network.jets import lower_set
 from pann.pde.problem import Problem
 from pann.runtime.limits import Report
 from pann.runtime.memory import COPIES, device_memory
-from pann.solvers.folder import all_in_folder, configuration, prepared_folder
-from pann.solvers.gradient import Case, best_solution, prepare, training_options
+from pann.solvers.folder import Folder, all_in_folder, configuration, prepared_folder
+from pann.solvers.gradient import Case, best_solution, make_case, prepare
 from pann.solvers.plan import make_plan
 from pann.solvers.setup import NUM_FRESH
 from pann.solvers.solution import Solution
 from pann.training import run_recipe
-from pann.training.batch import check_shapes, of_case, one_task, side_by_side
+from pann.training.batch import by_case, check_shapes, check_shared, one_task, side_by_side
 
 
 def case_bytes(case: Case) -> float:
@@ -42,19 +42,11 @@ def case_bytes(case: Case) -> float:
 SHARED = ("basis", "architecture", "recipe", "loss", "preconditioner", "causal", "trials")
 
 
-def check_shared(cases: Sequence[Case]) -> None:
+def check_cases(cases: Sequence[Case]) -> None:
     """Refuse cases that cannot be one program, before anything is made of them."""
-    first = cases[0]
-    for number, case in enumerate(cases[1:], 2):
-        if case.setup.problem is not first.setup.problem:
-            raise ValueError("cases are solved together where they are of one and the same Problem")
-        for name in SHARED:
-            here, there = getattr(case, name), getattr(first, name)
-            if here != there:
-                raise ValueError(
-                    f"case {number} has another {name} than the first, {here} and {there}; solve "
-                    "those together that share it"
-                )
+    if any(case.setup.problem is not cases[0].setup.problem for case in cases):
+        raise ValueError("cases are solved together where they are of one and the same Problem")
+    check_shared([{name: getattr(case, name) for name in SHARED} for case in cases], "solve")
 
 
 def solve_group(
@@ -62,9 +54,7 @@ def solve_group(
 ) -> list[Solution]:
     """Train the trials of all cases in one program; a solution each, with its share of the time."""
     own = [
-        dataclasses.replace(
-            case, setup=dataclasses.replace(case.setup, checkpoint=checkpoint, report=report)
-        )
+        dataclasses.replace(case, setup=case.setup.with_run(checkpoint=checkpoint, report=report))
         for case in cases
     ]
     prepared = [prepare(case) for case in own]
@@ -74,14 +64,9 @@ def solve_group(
     # The rows of each case are in the task now; a second copy would be half of the memory.
     prepared = [dataclasses.replace(each, task=task) for each in prepared]
     trained, outcomes = run_recipe(cases[0].recipe, task, starts)
-    errors = np.asarray(task.figures(trained)["held_out"]).reshape(len(cases), -1)
+    found = by_case(task, trained, outcomes, np.asarray(task.figures(trained)["held_out"]))
     seconds = (time.perf_counter() - begin) / len(cases)
-    return [
-        best_solution(case, trials, of_case(outcomes, number, len(cases)), own_errors, seconds)
-        for number, (case, trials, own_errors) in enumerate(
-            zip(prepared, task.by_case(trained), errors, strict=True)
-        )
-    ]
+    return [best_solution(case, *own, seconds) for case, own in zip(prepared, found, strict=True)]
 
 
 def _counts(rows: Any) -> str:
@@ -91,76 +76,68 @@ def _counts(rows: Any) -> str:
 # ---- solve_together(problem, cases): several sets of points or seeds, trained as one program ----
 
 
-TRAINING = (
-    "recipe",
-    "constraint",
-    "constraint_weight",
-    "reduction",
-    "preconditioner",
-    "weighting",
-    "trials",
-)
-
-
 def solve_together(
     problem: Problem,
     cases: Sequence[Mapping[str, Any]],
     *,
-    out: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] | Folder | None = None,
     resume: bool = False,
-    checkpoint_every: float | int = 30.0,
-    report: Report = lambda progress: None,
+    progress: Report = lambda progress: None,
     **shared: Any,
 ) -> list[Solution]:
     """The solutions that `solve(problem, **shared, **case)` gives for each case, to rounding.
 
-    It is gradient training, recipe="paper" if no other is named, of all cases in one compiled
-    program. They may differ in whatever leaves shapes and stages alone: sampling, points of equal
-    number, seed, condition_weight, start_from. The folder `out` gets `solution-1.pann`, ..., and
-    the checkpoints of all together.
+    It is gradient training, `Training.paper()` if no other method is named, of all cases in one
+    compiled program. A case has `method`, `seed` and `start_from`. Methods may differ in whatever
+    leaves shapes and stages alone: sampling, points of equal number, condition_weight. The folder
+    `out` gets `solution-1.pann`, ..., and the checkpoints of all together.
     """
     begin = time.perf_counter()
     if not cases:
         raise ValueError("there are no cases to solve; give options for each, [{'seed': 0}, ...]")
     if out is None and resume:
         raise ValueError("resume=True goes on with the work in a folder; name it by out")
-    made = [make_case(problem, **{**shared, **case}) for case in cases]
-    check_shared(made)
-    folder = None if out is None else prepared_folder(pathlib.Path(out))
+    made = [one_case(problem, **{**shared, **case}) for case in cases]
+    check_cases(made)
+    folder = None if out is None else prepared_folder(out)
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         if folder is None:
-            return solve_group(made, Checkpoint(), report, begin)
+            return solve_group(made, Checkpoint(), progress, begin)
         return all_in_folder(
             folder,
-            _told(made),
+            _description(made),
             problem,
-            report,
-            lambda checkpoint, tell, since: solve_group(made, checkpoint, tell, since),
+            progress,
+            lambda checkpoint, report, since: solve_group(made, checkpoint, report, since),
             [f"solution-{number}.pann" for number in range(1, len(made) + 1)],
             begin=begin,
             resume=resume,
-            interval=checkpoint_every,
         )
 
 
-def make_case(problem: Problem, **options: Any) -> Case:
-    """A case from options of `solve`."""
-    if options.get("recipe") == "default":
-        raise ValueError("cases are trained together by gradients; give recipe='paper', or stages")
-    sizes = {name: value for name, value in options.items() if name not in TRAINING}
-    start_from = sizes.pop("start_from", None)
-    plan = make_plan(problem, by_gradient=True, **sizes)
-    training = training_options(**{name: options[name] for name in TRAINING if name in options})
-    architecture = plan.architectures[0]
-    return Case(plan.setup, plan.ladder[0], architecture, start_from=start_from, **training)
+def one_case(
+    problem: Problem,
+    method: SolveMethod | None = None,
+    *,
+    start_from: Solution | None = None,
+    **run: Any,
+) -> Case:
+    """A case from parameters of `solve`."""
+    method = Training.paper() if method is None else method
+    if not isinstance(method, Training):
+        raise ValueError(
+            f"cases are trained together by gradients; give pann.Training(...), not {method!r}"
+        )
+    options = RunOptions(**run)
+    return make_case(make_plan(problem, method, options), method, options, start_from)
 
 
-def num_cases_that_fit(problem: Problem, **options: Any) -> int:
-    """For how many cases with these options the device has room, at least one."""
-    return max(1, int(device_memory() // case_bytes(make_case(problem, **options))))
+def num_cases_that_fit(problem: Problem, method: Training | None = None, **run: Any) -> int:
+    """For how many cases of this method the device has room, at least one."""
+    return max(1, int(device_memory() // case_bytes(one_case(problem, method, **run))))
 
 
-def _told(cases: Sequence[Case]) -> dict[str, str]:
+def _description(cases: Sequence[Case]) -> dict[str, str]:
     """What determines the solutions, in words; where the cases differ, one after another."""
     each = [
         configuration(
@@ -168,15 +145,14 @@ def _told(cases: Sequence[Case]) -> dict[str, str]:
             [case.basis],
             [case.architecture],
             case.start_from,
-            recipe=case.recipe,
-            loss=case.loss,
-            preconditioner=case.preconditioner,
-            causal=case.causal,
-            trials=case.trials,
+            {
+                name: str(getattr(case, name))
+                for name in ("recipe", "loss", "preconditioner", "causal", "trials")
+            },
         )
         for case in cases
     ]
-    values = {name: [told[name] for told in each] for name in each[0]}
+    values = {name: [description[name] for description in each] for name in each[0]}
     return {
         name: of_all[0] if len(set(of_all)) == 1 else " | ".join(of_all)
         for name, of_all in values.items()

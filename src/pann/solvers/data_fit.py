@@ -1,14 +1,19 @@
-"""Blocks of rows linearized at some b and parameters, with NumPy's arrays.
+"""b and the unknown parameters of an equation from data, which may be noisy.
 
-Only what the operators do at their points is compiled, for no basis in particular: a larger basis
-on the same points compiles nothing.
+Where equation and conditions determine u for given parameters, u is a function of these alone, and
+the misfit of the data is minimized over them (`fit_reduced`). Where the data stand in for missing
+conditions, b and the parameters are fitted together, the data weighed against the equation by
+cross-validation (`fit_with_data`).
+
+Rows are linearized in NumPy. Only what the operators do at their points is compiled, for no basis
+in particular: a larger basis on the same points compiles nothing.
 """
 
 import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -17,12 +22,16 @@ import scipy.linalg
 from jaxtyping import Array, Float
 
 from pann.basis import Basis
+from pann.numerics import least_squares
+from pann.numerics.gauss_newton import halve
 from pann.pde.collocation import Block
 from pann.runtime.compile import for_few_runs
 from pann.solvers.newton import Unknowns
 
 # Slopes that agree to this, relatively, are the same: the rows are linear in b.
 SAME = 1e-12
+# Gauss-Newton steps, and halvings of each.
+MAX_STEPS, MAX_HALVINGS = 40, 10
 
 Vector = Float[np.ndarray, " _"]
 Matrix = Float[np.ndarray, "_ _"]
@@ -78,45 +87,27 @@ class Rows:
             by_parameter.append(moved.reshape(-1, len(self.names)))
         return RowsAt(np.concatenate(residuals), tuple(slopes), np.concatenate(by_parameter))
 
-    def jacobian(self, slopes: Sequence[np.ndarray]) -> Matrix:
+    def jacobian(self, here: RowsAt) -> Matrix:
         """d residual / d b; columns are terms of the first field, of the second, ..."""
         each = []
-        for tables, own in zip(self.tables, slopes, strict=True):
-            _, num_fields, num_points, num_residuals = own.shape
+        for tables, slopes in zip(self.tables, here.slopes, strict=True):
+            _, num_fields, num_points, num_residuals = slopes.shape
             rows = np.zeros((num_points, num_residuals, num_fields, tables[0].shape[1]))
-            for table, of_fields in zip(tables, own, strict=True):
+            for table, of_fields in zip(tables, slopes, strict=True):
                 for field, slope in enumerate(of_fields):
                     rows[:, :, field] += slope[:, :, None] * table[:, None, :]
             each.append(rows.reshape(num_points * num_residuals, -1))
         return np.concatenate(each)
 
+    def at(self, x: Vector) -> RowsAt:
+        """At b and theta, one after the other in one vector."""
+        size = len(x) - len(self.names)
+        return self.linearize(x[:size], x[size:])
 
-def rows_at(blocks: tuple[Block, ...], unknowns: Unknowns) -> tuple[Vector, Matrix]:
-    """The residual, and its Jacobian with columns for b and for the parameters in their order."""
-    rows = Rows(blocks, tuple(unknowns.parameters))
-    here = rows.linearize(flat(unknowns), theta_of(unknowns))
-    return here.residual, np.column_stack([rows.jacobian(here.slopes), here.by_parameter])
-
-
-def residual_at(blocks: tuple[Block, ...], unknowns: Unknowns) -> Vector:
-    rows = Rows(blocks, tuple(unknowns.parameters))
-    return rows.linearize(flat(unknowns), theta_of(unknowns)).residual
-
-
-def flat(unknowns: Unknowns) -> Vector:
-    """The coefficients of the first field, of the second, ..."""
-    return np.asarray(unknowns.b).T.ravel()
-
-
-def theta_of(unknowns: Unknowns) -> Vector:
-    return np.array([float(value) for value in unknowns.parameters.values()])
-
-
-def unknowns_of(b: Vector, theta: Vector, like: Unknowns) -> Unknowns:
-    """The other way around."""
-    num_terms, num_fields = like.b.shape
-    parameters = dict(zip(like.parameters, jax.device_put(list(theta)), strict=True))
-    return Unknowns(jax.device_put(b.reshape(num_fields, num_terms).T), parameters)
+    def linearized(self, x: Vector) -> tuple[Vector, Matrix]:
+        """The residual, and its Jacobian with columns for b and for the parameters."""
+        here = self.at(x)
+        return here.residual, np.column_stack([self.jacobian(here), here.by_parameter])
 
 
 def _linearize_block(
@@ -136,24 +127,31 @@ def _linearize_block(
 _linearize = for_few_runs(_linearize_block, static_argnames="names")
 
 
-# ---- b and unknown parameters from an equation and data that may be noisy ----
+def equation_and_data(blocks: tuple[Block, ...], unknowns: Unknowns) -> tuple[Rows, Rows]:
+    """The rows of the equation with its conditions, and those of the data."""
+    names = tuple(unknowns.parameters)
+    is_data = lambda block: block.kind == "data"
+    data = tuple(block for block in blocks if is_data(block))
+    return Rows(tuple(block for block in blocks if not is_data(block)), names), Rows(data, names)
 
 
-# Between a weight and the next, and where they end.
-WEIGHT_STEP, MIN_WEIGHT, MAX_WEIGHT = 10**0.5, 1e-3, 1e4
-# Cross-validation says nothing where the data are all but interpolated.
-MAX_INFLUENCE = 0.9
-MAX_STEPS, MAX_HALVINGS = 40, 10
-# The fall of the sum of squares in a step, relative to it, from which on the weight is chosen, and
-# at which the steps end.
-NEAR, CONVERGED = 1e-2, 1e-4
-# Steps end as well when the parameters move by less than this share of their deviations.
-WITHIN = 0.1
-# Relative steps of the parameters that the rounding of normal equations may leave.
-TINY = 1e-6
-# What keeps the normal equations positive, relative to their diagonal.
-FLOOR = 1e-13
-PENALTIES = 10.0 ** np.arange(2, -15, -1)
+def arrays_of(unknowns: Unknowns) -> tuple[Vector, Vector]:
+    """b, with the coefficients of the first field, of the second, ..., and the parameters."""
+    theta = np.array([float(value) for value in unknowns.parameters.values()])
+    return np.asarray(unknowns.b).T.ravel(), theta
+
+
+def unknowns_of(b: Vector, theta: Vector, like: Unknowns) -> Unknowns:
+    """The inverse of `arrays_of`."""
+    num_terms, num_fields = like.b.shape
+    parameters = dict(zip(like.parameters, jax.device_put(list(theta)), strict=True))
+    return Unknowns(jax.device_put(b.reshape(num_fields, num_terms).T), parameters)
+
+
+def levels(basis: Basis) -> Float[np.ndarray, "terms axes"]:
+    """Degree or frequency of each term along each axis."""
+    sizes = zip(basis.families, basis.num_functions, basis.indices.T, strict=True)
+    return np.stack([family.levels(size)[column] for family, size, column in sizes], axis=1) * 1.0
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -178,6 +176,14 @@ class DataFit:
     smooth_score: float = np.inf
 
 
+# ---- Normal equations for a weight of the data ----
+
+# Cross-validation says nothing where the data are all but interpolated.
+MAX_INFLUENCE = 0.9
+# What keeps the normal equations positive, relative to their diagonal.
+FLOOR = 1e-13
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Linearized:
     """Normal equations of the equation and the conditions, and the rows of the data."""
@@ -191,6 +197,17 @@ class Linearized:
 
     def value(self, weight: float) -> float:
         return self.square + weight**2 * float(self.misfit @ self.misfit)
+
+    def first(self, size: int) -> "Linearized":
+        """The problem in the first unknowns alone."""
+        first = slice(size)
+        return dataclasses.replace(
+            self,
+            normal=self.normal[first, first],
+            gradient=self.gradient[first],
+            data=self.data[:, first],
+            data_normal=self.data_normal[first, first],
+        )
 
     def weighted(self, weight: float) -> "Weighted":
         """The linearized problem for one weight of the data."""
@@ -221,7 +238,7 @@ class Weighted:
 
     @functools.cached_property
     def influence(self) -> float:
-        """trace H / N: how much a datum moves the solution at its own place, in the mean."""
+        """trace H / N: how much a datum moves the solution at its own point, on average."""
         spread = self._solved((self.system.data / self.scales).T)
         return self.weight**2 * float(np.sum(spread**2)) / len(self.system.misfit)
 
@@ -243,8 +260,25 @@ class Weighted:
         return scipy.linalg.solve_triangular(self.factor, right, lower=True, check_finite=False)
 
 
-def is_data(block: Block) -> bool:
-    return block.name.startswith("data")
+def _cholesky(matrix: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
+    """The lower factor; the diagonal, all ones, is raised as far as rounding asks for."""
+    floor = FLOOR
+    while True:
+        raised = matrix.copy()
+        raised[np.diag_indices_from(raised)] += floor
+        try:
+            return scipy.linalg.cholesky(raised, lower=True, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            floor *= 100
+            if not floor < 1:
+                raise
+
+
+# ---- A start from the data alone ----
+
+PENALTIES = 10.0 ** np.arange(2, -15, -1)
+# The fall of the sum of squares in a step, relative to it, at which steps end.
+CONVERGED = 1e-4
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -265,21 +299,19 @@ def smooth_fit(blocks: tuple[Block, ...], basis: Basis, unknowns: Unknowns) -> S
     The penalty on a coefficient grows with the fourth power of its degrees, and is chosen by
     cross-validation.
     """
-    data = tuple(block for block in blocks if is_data(block))
-    zero = Unknowns(jnp.zeros_like(unknowns.b), unknowns.parameters)
-    misfit, jacobian = rows_at(data, zero)
+    _, data = equation_and_data(blocks, unknowns)
+    here = data.linearize(np.zeros(unknowns.b.size), arrays_of(unknowns)[1])
+    jacobian = data.jacobian(here)
     num_terms, num_fields = unknowns.b.shape
-    jacobian = jacobian[:, : num_terms * num_fields]
     roughness = np.tile((1.0 + np.sum(levels(basis) ** 2, axis=1)) ** 2, num_fields)
-    system = Linearized(
-        np.diag(roughness), np.zeros(len(roughness)), 0.0, jacobian, _gram(jacobian), misfit
-    )
+    nothing, gram = np.zeros(len(roughness)), jacobian.T @ jacobian
+    system = Linearized(np.diag(roughness), nothing, 0.0, jacobian, gram, here.residual)
     candidates = [system.weighted(penalty**-0.5) for penalty in PENALTIES]
     best = min(candidates, key=lambda each: each.score)
     b = -best.step.reshape(num_fields, num_terms).T
     fitted = Unknowns(jnp.asarray(b, unknowns.b.dtype), unknowns.parameters)
     measured = np.any(jacobian.reshape(-1, num_fields, num_terms) != 0, axis=(0, 2))
-    return SmoothFit(fitted, best.score / math.sqrt(len(data)), bool(np.all(measured)))
+    return SmoothFit(fitted, best.score / math.sqrt(len(data.blocks)), bool(np.all(measured)))
 
 
 def fit_parameters(blocks: tuple[Block, ...], smooth: SmoothFit) -> Unknowns:
@@ -290,80 +322,90 @@ def fit_parameters(blocks: tuple[Block, ...], smooth: SmoothFit) -> Unknowns:
     unknowns = smooth.unknowns
     if not smooth.is_complete:
         return unknowns
-    rest = tuple(block for block in blocks if not is_data(block))
-    rows, b = Rows(rest, tuple(unknowns.parameters)), flat(unknowns)
-    theta = theta_of(unknowns)
-    here = rows.linearize(b, theta)
-    for _ in range(MAX_STEPS):
+    equation, _ = equation_and_data(blocks, unknowns)
+    b, theta = arrays_of(unknowns)
+
+    def lower(theta: Vector, here: RowsAt) -> tuple[Vector, RowsAt] | None:
         if not (np.isfinite(here.square) and np.all(np.isfinite(here.by_parameter))):
+            return None
+        solution, _ = least_squares.solve(here.by_parameter.copy(), here.residual[:, None])
+        moved = lambda fraction: theta - fraction * solution[:, 0]
+        found = halve(
+            lambda fraction: (moved(fraction), equation.linearize(b, moved(fraction))),
+            lambda point: point[1].square < (1 - CONVERGED) * here.square,
+            MAX_HALVINGS,
+        )
+        return found.point if found.is_lower else None
+
+    here = equation.linearize(b, theta)
+    for _ in range(MAX_STEPS):
+        found = lower(theta, here)
+        if found is None:
             break
-        step = np.linalg.lstsq(here.by_parameter, here.residual, rcond=None)[0]
-        for share in 0.5 ** np.arange(MAX_HALVINGS):
-            moved = theta - share * step
-            there = rows.linearize(b, moved)
-            if there.square < (1 - CONVERGED) * here.square:
-                break
-        else:
-            break
-        theta, here = moved, there
+        theta, here = found
     return unknowns_of(b, theta, unknowns)
 
 
-def levels(basis: Basis) -> Float[np.ndarray, "terms axes"]:
-    """Degree or frequency of each term along each axis."""
-    sizes = zip(basis.families, basis.num_functions, basis.indices.T, strict=True)
-    return np.stack([family.levels(size)[column] for family, size, column in sizes], axis=1) * 1.0
+# ---- b and parameters together, the data weighed against the equation ----
+
+# Between a weight and the next, and where they end.
+WEIGHT_STEP, MIN_WEIGHT, MAX_WEIGHT = 10**0.5, 1e-3, 1e4
+# The relative fall of the sum of squares in a step from which on the weight is chosen.
+NEAR = 1e-2
+# Steps end as well when the parameters move by less than this fraction of their deviations.
+WITHIN = 0.1
+# Relative steps of the parameters that the rounding of normal equations may leave.
+TINY = 1e-6
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WeighedProblem:
-    """Equation and conditions in `rest`, and data, which are linear in b: with constant rows."""
+    """Equation with conditions, and data, which are linear in b: their Jacobian is constant.
 
-    rest: tuple[Block, ...]
-    data: tuple[Block, ...]
-    rows: Float[np.ndarray, "data columns"]
-    rows_normal: Float[np.ndarray, "columns columns"]
+    Unknowns are b and theta in one vector.
+    """
 
-    def linearized(self, unknowns: Unknowns) -> Linearized:
-        residual, jacobian = rows_at(self.rest, unknowns)
-        square, gradient = float(residual @ residual), residual @ jacobian
-        misfit = residual_at(self.data, unknowns)
-        return Linearized(_gram(jacobian), gradient, square, self.rows, self.rows_normal, misfit)
+    equation: Rows
+    data: Rows
+    data_jacobian: Float[np.ndarray, "data columns"]
+    data_normal: Float[np.ndarray, "columns columns"]
 
-    def value(self, unknowns: Unknowns, weight: float) -> float:
-        of_rest, of_data = (residual_at(blocks, unknowns) for blocks in (self.rest, self.data))
-        total = float(of_rest @ of_rest + weight**2 * (of_data @ of_data))
-        return total if np.isfinite(total) else np.inf
+    def linearized(self, x: Vector) -> Linearized:
+        residual, jacobian = self.equation.linearized(x)
+        return Linearized(
+            # NumPy sees the symmetry: half the work of a product in JAX.
+            jacobian.T @ jacobian,
+            residual @ jacobian,
+            float(residual @ residual),
+            self.data_jacobian,
+            self.data_normal,
+            self.data.at(x).residual,
+        )
+
+    def value(self, x: Vector, weight: float) -> float:
+        return self.equation.at(x).square + weight**2 * self.data.at(x).square
 
     def lowered(
-        self, unknowns: Unknowns, solved: Weighted, value: float
-    ) -> tuple[Unknowns, float, float] | None:
-        """Unknowns with a smaller sum of squares, the sum, and the share of the step; or None.
+        self, x: Vector, solved: Weighted, value: float
+    ) -> tuple[Vector, float, float] | None:
+        """Unknowns with a smaller sum of squares, the sum, and the fraction of the step; or None.
 
         Where data count little, a whole step leaves the solutions of the equation. Before it is
         halved, b is solved for with the parameters after it.
         """
-        for share in 0.5 ** np.arange(MAX_HALVINGS):
-            moved = _moved(unknowns, solved.step, share)
-            new = self.value(moved, solved.weight)
-            if share == 1.0 and value <= new < np.inf:
-                moved = _moved(moved, self._step_of_b(moved, solved.weight), 1.0)
-                new = self.value(moved, solved.weight)
-            if new < value:
-                return moved, new, share
-        return None
+        count = len(self.equation.names)
 
-    def _step_of_b(self, unknowns: Unknowns, weight: float) -> Float[np.ndarray, " columns"]:
-        whole, size = self.linearized(unknowns), unknowns.b.size
-        of_b = Linearized(
-            whole.normal[:size, :size],
-            whole.gradient[:size],
-            whole.square,
-            whole.data[:, :size],
-            whole.data_normal[:size, :size],
-            whole.misfit,
-        )
-        return np.pad(of_b.weighted(weight).step, (0, len(unknowns.parameters)))
+        def at(fraction: float) -> tuple[Vector, float]:
+            moved = x - fraction * solved.step
+            new = self.value(moved, solved.weight)
+            if fraction == 1.0 and value <= new < np.inf:
+                of_b = self.linearized(moved).first(len(x) - count).weighted(solved.weight)
+                moved = moved - np.pad(of_b.step, (0, count))
+                new = self.value(moved, solved.weight)
+            return moved, new
+
+        found = halve(at, lambda point: point[1] < value, MAX_HALVINGS)
+        return (*found.point, found.fraction) if found.is_lower else None
 
 
 def fit_with_data(
@@ -374,52 +416,55 @@ def fit_with_data(
     The blocks of the data come with their own weights, which `weight` multiplies. Steps end when
     the sum of squares no longer falls, or the parameters move by less than the noise leaves open.
     """
-    data = tuple(block for block in blocks if is_data(block))
-    rows = rows_at(data, unknowns)[1]
-    rest = tuple(block for block in blocks if not is_data(block))
-    problem = WeighedProblem(rest, data, rows, _gram(rows))
-    if not np.isfinite(problem.value(unknowns, weight)):
+    equation, data = equation_and_data(blocks, unknowns)
+    x, count = np.concatenate(arrays_of(unknowns)), len(unknowns.parameters)
+    _, jacobian = data.linearized(x)
+    problem = WeighedProblem(equation, data, jacobian, jacobian.T @ jacobian)
+    if not np.isfinite(problem.value(x, weight)):
         raise ValueError(
             "the residual is not finite for a fit of the data with the parameters "
             + ", ".join(f"{name} = {value:.4g}" for name, value in unknowns.parameters.items())
             + "; look for roots and logarithms in it, or give other first guesses"
         )
     sums: list[float] = []
-    count = len(unknowns.parameters)
     is_chosen, lowest, is_converged = False, np.inf, False
     for _ in range(MAX_STEPS):
-        system = problem.linearized(unknowns)
+        system = problem.linearized(x)
         solved = system.weighted(weight)
         if is_near and not is_chosen:
             solved, lowest = _best(system, solved, lowest)
             is_chosen, weight = solved.weight == weight, solved.weight
         value = system.value(weight)
         sums += [value] if not sums else []
-        found = problem.lowered(unknowns, solved, value)
+        found = problem.lowered(x, solved, value)
         if found is None:
             if is_chosen:
-                is_converged = _is_within_noise(solved, count) or _is_tiny(solved, unknowns)
+                # A step that moves no parameter by more than rounding may is none.
+                is_tiny = np.all(np.abs(solved.step[-count:]) <= TINY * np.abs(x[-count:]))
+                is_converged = _is_within_noise(solved, count) or bool(is_tiny)
                 break
             is_near = True
             continue
-        unknowns, new, share = found
+        x, new, fraction = found
         fall = value - new
         sums.append(new)
-        is_near = is_near or (share == 1.0 and fall <= NEAR * value)
+        is_near = is_near or (fraction == 1.0 and fall <= NEAR * value)
         has_ended = fall <= CONVERGED * value or _is_within_noise(solved, count)
-        if is_chosen and share == 1.0 and has_ended:
+        if is_chosen and fraction == 1.0 and has_ended:
             is_converged = True
             break
     deviations = [] if np.isinf(solved.score) else solved.deviations(count).tolist()
-    named = dict(zip(unknowns.parameters, deviations, strict=False))
-    size = math.sqrt(sum(float(jnp.sum((b.weights[:, None] * b.target) ** 2)) for b in data))
-    return DataFit(unknowns, weight, solved.score, solved.misfit, size, named, sums, is_converged)
-
-
-def _is_tiny(solved: Weighted, unknowns: Unknowns) -> bool:
-    """Whether a step moves no parameter by more than rounding may."""
-    theta = theta_of(unknowns)
-    return bool(np.all(np.abs(solved.step[-len(theta) :]) <= TINY * np.abs(theta)))
+    squares = [float(jnp.sum((b.weights[:, None] * b.target) ** 2)) for b in data.blocks]
+    return DataFit(
+        unknowns_of(x[:-count], x[-count:], unknowns),
+        weight,
+        solved.score,
+        solved.misfit,
+        math.sqrt(sum(squares)),
+        dict(zip(unknowns.parameters, deviations, strict=False)),
+        sums,
+        is_converged,
+    )
 
 
 def _is_within_noise(solved: Weighted, count: int) -> bool:
@@ -432,7 +477,7 @@ def _best(system: Linearized, now: Weighted, lowest: float) -> tuple[Weighted, f
     """The smallest weight near the one now that is hardly worse than the best, and its score.
 
     `lowest` is the best score so far. The linearization does not reach far: one step up, or two
-    steps down, and then anew.
+    steps down, and then again.
     """
     tried = [now]
     if now.weight * WEIGHT_STEP <= MAX_WEIGHT:
@@ -452,33 +497,7 @@ def _best(system: Linearized, now: Weighted, lowest: float) -> tuple[Weighted, f
     return next(good, min(tried, key=lambda each: each.score)), lowest
 
 
-def _gram(rows: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "n n"]:
-    # NumPy sees the symmetry: half the work of a product in JAX.
-    return rows.T @ rows
-
-
-def _cholesky(matrix: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
-    """The lower factor; the diagonal, all ones, is raised as far as rounding asks for."""
-    floor = FLOOR
-    while True:
-        raised = matrix.copy()
-        raised[np.diag_indices_from(raised)] += floor
-        try:
-            return scipy.linalg.cholesky(raised, lower=True, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            floor *= 100
-            if not floor < 1:
-                raise
-
-
-def _moved(unknowns: Unknowns, step: Float[np.ndarray, " columns"], share: float) -> Unknowns:
-    both = np.concatenate([flat(unknowns), theta_of(unknowns)]) - share * step
-    size = unknowns.b.size
-    return unknowns_of(both[:size], both[size:], unknowns)
-
-
-# ---- Unknown parameters where equation and conditions determine u ----
-
+# ---- Parameters alone, where equation and conditions determine u ----
 
 # Equation and conditions determine b if the condition number of their columns, scaled to unit
 # length, is below this: measured are 1e2 to 1e4, and 1e10 to infinity where a condition is missing.
@@ -486,16 +505,13 @@ MAX_CONDITION = 1e7
 # Linearized at a field of at most these levels: the null space of a smooth operator is smooth.
 SMOOTH_LEVEL = 2
 # Newton steps for b at given parameters, halvings of each, and the relative size at which they end.
-MAX_FORWARD_STEPS = 25
-MAX_HALVINGS_REDUCED_FIT = 8
+MAX_FORWARD_STEPS, MAX_FORWARD_HALVINGS = 25, 8
 FORWARD_TOLERANCE = 1e-9
-# Pivots below this, relative to the largest, make a matrix singular.
-SINGULAR = 1e-13
 # Levenberg-Marquardt: its steps, the first damping, and where damping ends.
-MAX_STEPS_REDUCED_FIT = 60
+MAX_DAMPED_STEPS = 60
 FIRST_DAMPING, MIN_DAMPING, MAX_DAMPING = 1e-2, 1e-14, 1e8
 RAISE, LOWER = 5.0, 10.0
-# The steps end where one moves the predictions by this share of the noise, or of the data.
+# The steps end where one moves the predictions by this fraction of the noise, or of the data.
 WITHIN_NOISE = 1e-3
 WITHIN_ROUNDING = 1e-12
 # Combinations of parameters that move the data by less, relative to the largest, are free.
@@ -557,40 +573,60 @@ class ReducedProblem:
     `design` maps b to predictions. Every datum counts the same, in whichever block it is.
     """
 
-    rows: Rows
+    equation: Rows
     design: Matrix
     minus_values: Vector
 
     def forward(self, theta: Vector, b: Vector) -> Forward | None:
         """Newton's method for b from a given one; None where it does not come to an end."""
-        here = self.rows.linearize(b, theta)
+        here = self.equation.linearize(b, theta)
         for _ in range(MAX_FORWARD_STEPS):
-            solved = _solve(self.rows.jacobian(here.slopes), here)
-            if solved is None:
+            found = self._stepped(theta, b, here)
+            if found is None:
                 return None
-            step, slopes, is_small = solved
-            for share in 0.5 ** np.arange(MAX_HALVINGS_REDUCED_FIT):
-                moved = b - share * step
-                there = self.rows.linearize(moved, theta)
-                if there.square < here.square:
-                    break
-            fall = here.square - there.square
-            # At a minimum rounding decides whether the residual falls; elsewhere it has to.
-            is_last = is_small(moved) or (share == 1 and here.is_same_operator(there))
-            is_last = is_last or (share == 1 and 0 <= fall <= FORWARD_TOLERANCE * here.square)
-            if not (fall > 0 or is_last):
-                return None
-            b, here = moved, there
+            b, here, slopes, is_last = found
             if is_last:
                 misfit = self.minus_values + self.design @ b
                 return Forward(theta, b, slopes, misfit, self.design @ slopes)
         return None
 
+    def _stepped(
+        self, theta: Vector, b: Vector, here: RowsAt
+    ) -> tuple[Vector, RowsAt, Matrix, bool] | None:
+        """b after a Newton step, the rows there, db/dtheta, and whether no step need follow.
+
+        None where the step does not exist, or does not lower the residual.
+        """
+        jacobian = self.equation.jacobian(here)
+        if not (np.isfinite(here.square) and np.all(np.isfinite(jacobian))):
+            return None
+        scale = _lengths(jacobian)
+        right = np.column_stack([here.residual, here.by_parameter])
+        solution, is_singular = least_squares.solve(jacobian, right)
+        if is_singular or not np.all(np.isfinite(solution)):
+            return None
+        step, slopes = solution[:, 0], -solution[:, 1:]
+        (moved, there), fraction, _ = halve(
+            lambda fraction: (
+                b - fraction * step,
+                self.equation.linearize(b - fraction * step, theta),
+            ),
+            lambda point: point[1].square < here.square,
+            MAX_FORWARD_HALVINGS,
+        )
+        fall = here.square - there.square
+        # At a minimum rounding decides whether the residual falls; elsewhere it has to.
+        is_last = _norm(scale * step) <= FORWARD_TOLERANCE * _norm(scale * moved)
+        if fraction == 1.0:
+            is_last |= here.is_same_operator(there)
+            is_last |= 0 <= fall <= FORWARD_TOLERANCE * here.square
+        return (moved, there, slopes, is_last) if fall > 0 or is_last else None
+
     def minimize(self, start: Forward) -> Estimate:
         """Levenberg-Marquardt on the parameters, each scaled by what it does to the data."""
         here, damping, scales = start, FIRST_DAMPING, np.zeros(len(start.theta))
         squares = [start.square]
-        for _ in range(MAX_STEPS_REDUCED_FIT):
+        for _ in range(MAX_DAMPED_STEPS):
             if self._is_at_minimum(here):
                 return Estimate(here, squares, True)
             scales = np.maximum(scales, np.linalg.norm(here.sensitivity, axis=0))
@@ -617,15 +653,12 @@ class ReducedProblem:
 
 
 def reduced_problem(blocks: tuple[Block, ...], unknowns: Unknowns) -> ReducedProblem:
-    names = tuple(unknowns.parameters)
-    data = Rows(tuple(block for block in blocks if is_data(block)), names)
-    at_zero = data.linearize(np.zeros(unknowns.b.size), np.ones(len(names)))
+    equation, data = equation_and_data(blocks, unknowns)
+    at_zero = data.linearize(np.zeros(unknowns.b.size), np.ones(len(data.names)))
     counts = [np.full(block.num_points, block.num_points) for block in data.blocks]
     scale = np.sqrt(np.concatenate(counts))
     return ReducedProblem(
-        Rows(tuple(block for block in blocks if not is_data(block)), names),
-        scale[:, None] * data.jacobian(at_zero.slopes),
-        scale * at_zero.residual,
+        equation, scale[:, None] * data.jacobian(at_zero), scale * at_zero.residual
     )
 
 
@@ -635,18 +668,19 @@ def is_determined(blocks: tuple[Block, ...], basis: Basis, unknowns: Unknowns) -
     For the parameters as given, or with one of the signs changed: diffusion backward in time
     determines nothing.
     """
-    rows = reduced_problem(blocks, unknowns).rows
+    equation, _ = equation_and_data(blocks, unknowns)
     b = np.asarray(smooth_fit(blocks, basis, unknowns).unknowns.b)
     b = np.where(np.max(levels(basis), axis=1, keepdims=True) <= SMOOTH_LEVEL, b, 0.0)
+    _, theta = arrays_of(unknowns)
     # Zero is a common first guess, for which a coefficient says nothing.
-    theta = np.where(theta_of(unknowns) == 0, 1.0, theta_of(unknowns))
+    theta = np.where(theta == 0, 1.0, theta)
     signs = 1 - 2 * np.eye(len(theta) + 1, len(theta), -1)
-    return any(_has_full_rank(rows, b.T.ravel(), sign * theta) for sign in signs)
+    return any(_has_full_rank(equation, b.T.ravel(), sign * theta) for sign in signs)
 
 
 def _has_full_rank(rows: Rows, b: Vector, theta: Vector) -> bool:
     here = rows.linearize(b, theta)
-    matrix = rows.jacobian(here.slopes)
+    matrix = rows.jacobian(here)
     if matrix.shape[0] < matrix.shape[1] or not np.all(np.isfinite(matrix)):
         return False
     (r,) = scipy.linalg.qr(_unit_columns(matrix), mode="r", overwrite_a=True)
@@ -661,10 +695,9 @@ def fit_reduced(
 
     None if there is no solution for any of them.
     """
-    problem, b = reduced_problem(blocks, unknowns), flat(unknowns)
-    names = tuple(unknowns.parameters)
-    starts = [theta_of(unknowns), *(np.array([guess[name] for name in names]) for guess in guesses)]
-    solved = [problem.forward(start, b) for start in starts]
+    problem, (b, theta) = reduced_problem(blocks, unknowns), arrays_of(unknowns)
+    others = [np.array([guess[name] for name in unknowns.parameters]) for guess in guesses]
+    solved = [problem.forward(start, b) for start in (theta, *others)]
     found = [each for each in solved if each is not None]
     if not found:
         return None
@@ -673,8 +706,8 @@ def fit_reduced(
     estimates = [problem.minimize(each) for each in followed]
     least = min(each.forward.square for each in estimates)
     best = next(each for each in estimates if each.forward.square <= (1 + TIE) * least)
-    if guesses:
-        best = _with_signs(problem, best, np.array([guesses[0][name] for name in names]))
+    if others:
+        best = _with_signs(problem, best, others[0])
     return _data_fit(best, unknowns, _norm(problem.minus_values))
 
 
@@ -720,24 +753,6 @@ def other_guesses(guess: Mapping[str, float]) -> list[dict[str, float]]:
     tried += [{name: -1.0} for name in names]
     scaled = [{name: guess[name] * by.get(name, 1.0) for name in names} for by in tried]
     return [each for each in scaled if each != dict(guess)]
-
-
-def _solve(
-    jacobian: Matrix, here: RowsAt
-) -> tuple[Vector, Matrix, Callable[[Vector], bool]] | None:
-    """J^+ r, -J^+ J_theta, and whether that step is small against some b; None if J is singular."""
-    if not (np.isfinite(here.square) and np.all(np.isfinite(jacobian))):
-        return None
-    scale = _lengths(jacobian)
-    right = np.column_stack([here.residual, here.by_parameter])
-    projected, r = scipy.linalg.qr_multiply(jacobian / scale, right.T, overwrite_a=True)
-    diagonal = np.abs(np.diagonal(r))
-    if not np.all(np.isfinite(projected)) or np.min(diagonal) <= SINGULAR * np.max(diagonal):
-        return None
-    solution = scipy.linalg.solve_triangular(r, projected.T, check_finite=False) / scale[:, None]
-    step = solution[:, 0]
-    is_small = lambda b: _norm(scale * step) <= FORWARD_TOLERANCE * _norm(scale * b)
-    return step, -solution[:, 1:], is_small
 
 
 def _damped_step(here: Forward, scales: Vector, damping: float) -> Vector:

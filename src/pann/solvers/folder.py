@@ -1,13 +1,14 @@
-"""A log file: one line of text for every step that is told of."""
+"""Work in a folder: a log, checkpoints to go on from, and at the end the solution's file."""
 
 import contextlib
 import dataclasses
 import datetime
 import hashlib
+import os
 import pathlib
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -23,14 +24,14 @@ from pann.runtime.limits import Progress, Report
 from pann.solvers.setup import Setup
 from pann.solvers.solution import Solution, load
 
-FILE_NAME = "log.txt"
+LOG, SOLUTION = "log.txt", "solution.pann"
 
 
 class TextLog:
     """A `report` that appends to `log.txt` in a folder."""
 
     def __init__(self, folder: pathlib.Path):
-        self.path = folder / FILE_NAME
+        self.path = folder / LOG
 
     def __call__(self, progress: Progress) -> None:
         figures = "  ".join(f"{name} {value:.4e}" for name, value in progress.figures.items())
@@ -43,26 +44,32 @@ class TextLog:
             file.write(f"{now}  {text}\n")
 
 
-# ---- Work in a folder: a log, checkpoints to go on from, and at the end the solution's file ----
+@dataclasses.dataclass(frozen=True)
+class Folder:
+    """A folder for the solution, its log and its checkpoints, with the seconds between these."""
 
+    path: str | os.PathLike[str]
+    checkpoint_every: float | int = 30.0
 
-FILE_NAME_FOLDER = "solution.pann"
+    def __post_init__(self) -> None:
+        every = self.checkpoint_every
+        if isinstance(every, bool) or not isinstance(every, int | float) or not every >= 0:
+            raise ValueError(f"checkpoint_every is a number of seconds, got {every!r}")
 
 
 def in_folder(
-    folder: pathlib.Path,
+    folder: Folder,
     configuration: dict[str, str],
     setup: Setup,
     work: Callable[..., Solution],
     *,
     begin: float,
     resume: bool,
-    interval: float | int,
 ) -> Solution:
     """Do the work, or go on with it; what is finished is read."""
 
     def alone(checkpoint: Checkpoint, report: Report, begin: float) -> list[Solution]:
-        return [work(dataclasses.replace(setup, checkpoint=checkpoint, report=report), begin=begin)]
+        return [work(setup.with_run(checkpoint=checkpoint, report=report), begin=begin)]
 
     (solution,) = all_in_folder(
         folder,
@@ -70,43 +77,44 @@ def in_folder(
         setup.problem,
         setup.report,
         alone,
-        (FILE_NAME_FOLDER,),
+        (SOLUTION,),
         begin=begin,
         resume=resume,
-        interval=interval,
     )
     return solution
 
 
 def all_in_folder(
-    folder: pathlib.Path,
+    folder: Folder,
     configuration: dict[str, str],
     problem: Problem,
-    tell: Report,
+    report: Report,
     work: Callable[[Checkpoint, Report, float], list[Solution]],
     file_names: Sequence[str],
     *,
     begin: float,
     resume: bool,
-    interval: float | int,
 ) -> list[Solution]:
     """The same for work that gives several solutions, one for each name of a file.
 
-    `work` gets a checkpoint, whom to tell of progress, and when it began, less the time before.
+    `work` gets a checkpoint, a progress callback, and when it began, less the time before.
     """
-    checkpoint, finished = open_checkpoint(folder, configuration, resume=resume, interval=interval)
-    paths, log = [folder / name for name in file_names], TextLog(folder)
+    path = pathlib.Path(folder.path)
+    checkpoint, finished = open_checkpoint(
+        path, configuration, resume=resume, interval=folder.checkpoint_every
+    )
+    paths, log = [path / name for name in file_names], TextLog(path)
     if finished and all(path.exists() for path in paths):
         return [dataclasses.replace(load(read(path)), problem=problem) for path in paths]
     before = checkpoint.seconds_before
     log.write(f"{problem.name}: " + (f"resumed after {before:.0f} s" if before else "begun"))
 
-    def report(progress: Progress) -> None:
+    def logged(progress: Progress) -> None:
         log(progress)
-        tell(progress)
+        report(progress)
 
     try:
-        solutions = work(checkpoint, report, begin - before)
+        solutions = work(checkpoint, logged, begin - before)
     except BaseException as error:
         log.write(f"stopped by {type(error).__name__} after {time.perf_counter() - begin:.0f} s")
         with contextlib.suppress(FileError):
@@ -124,21 +132,20 @@ def all_in_folder(
     return solutions
 
 
-def prepared_folder(folder: pathlib.Path) -> pathlib.Path:
+def prepared_folder(out: str | os.PathLike[str] | Folder) -> Folder:
     """Make the folder, and find out before the work whether it can be written to."""
+    folder = out if isinstance(out, Folder) else Folder(out)
+    path = pathlib.Path(folder.path)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
             pass
     except FileExistsError:
-        raise ValueError(f"'{folder}' is a file; out names a folder") from None
+        raise ValueError(f"'{path}' is a file; out names a folder") from None
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise ValueError(f"cannot write to the folder '{folder}': {reason}") from None
+        raise ValueError(f"cannot write to the folder '{path}': {reason}") from None
     return folder
-
-
-# ---- What determines a solution, in words ----
 
 
 def configuration(
@@ -146,9 +153,12 @@ def configuration(
     ladder: Sequence[Basis],
     architectures: Sequence[Architecture],
     start_from: Solution | None,
-    **options: object,
+    given: Mapping[str, str],
 ) -> dict[str, str]:
-    """Problem, bases, networks, options and points by name, the plainest first."""
+    """What determines a solution, in words: work goes on only where all of it agrees.
+
+    Problem, bases, networks, options and points by name, the plainest first.
+    """
     problem, basis = setup.problem, ladder[0]
     placed = setup.placed(basis)
     plain = {
@@ -160,7 +170,6 @@ def configuration(
         "terms": ", ".join(str(each.num_terms) for each in ladder),
         "network": "; ".join(str(each) for each in architectures),
     }
-    given = {name: str(value) for name, value in options.items()}
     # Last what follows from the rest, or has no name.
     derived = {
         "start": "nothing" if start_from is None else _hash(*jax.tree.leaves(start_from.model)),
@@ -171,7 +180,7 @@ def configuration(
         "basis": _hash(*(each.indices for each in ladder)),
         "equation and conditions": _measured(setup, basis),
     }
-    return plain | given | derived
+    return plain | dict(given) | derived
 
 
 def _hash(*arrays: object) -> str:

@@ -3,7 +3,7 @@
 import dataclasses
 import time
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -11,54 +11,35 @@ import numpy as np
 from jaxtyping import Float
 
 from pann.basis import Basis, orthonormal_scales
+from pann.methods import RunOptions, SolveMethod, Training
+from pann.methods.training import WEIGHTINGS
 from pann.model.architecture import Architecture
 from pann.model.pann import PANN, Parameters
-from pann.pde.collocation import Block, Placed, make_block
-from pann.pde.rows import Causal, chunked_equation, equation_rows
+from pann.pde.collocation import Placed
+from pann.pde.rows import Causal, equation_rows
 from pann.runtime.limits import Progress
-from pann.solvers.newton import Unknowns, start
+from pann.solvers.assessment import error_during_training, indicator, relative_errors
+from pann.solvers.newton import start
+from pann.solvers.plan import Plan
 from pann.solvers.polynomial import carried
-from pann.solvers.quality import error_under_way, indicator, relative_errors
 from pann.solvers.setup import Setup, cached_points, gradient_chunking
-from pann.solvers.solution import Report, Solution, trial_figures
-from pann.training import LBFGS, Adam, GradNorm, Outcome, Prune, Recipe, Stage, Task, run_recipe
-from pann.training.gradient import Stepwise
-from pann.training.loss import Loss, TrainingRows
+from pann.solvers.solution import Report, Solution, filled, trial_figures
+from pann.training import (
+    LBFGS,
+    PAPER_EQUATIONS,
+    Adam,
+    GradNorm,
+    Outcome,
+    Prune,
+    Recipe,
+    Task,
+    run_recipe,
+)
+from pann.training.loss import Loss
 from pann.training.task import unstack
 
 # What the stages of regression call the error at rows held out.
 HELD_OUT = {"held_out": "fresh residual"}
-
-# The paper does not say how many iterations of L-BFGS. With 400 calls of at most 20 each and a
-# history of 100, which the usual library makes by default, polynomials have its errors.
-PAPER: Recipe = (
-    Adam(100_000, Stepwise(1e-3, 0.9, 2_000), record_every=500),
-    Prune(1e-4),
-    LBFGS(8_000, memory=100, record_every=100),
-    Prune(1e-4),
-)
-
-
-Weighting = str | GradNorm | Causal
-WEIGHTINGS: dict[str, GradNorm | Causal] = {"gradnorm": GradNorm(), "causal": Causal()}
-
-
-def weightings(given: Weighting | Sequence[Weighting] | None) -> tuple[GradNorm | Causal, ...]:
-    """What was named or given, at most one of each kind."""
-    if given is None:
-        return ()
-    chosen = (given,) if isinstance(given, str | GradNorm | Causal) else given
-    found: list[GradNorm | Causal] = []
-    for each in chosen:
-        if isinstance(each, str) and each not in WEIGHTINGS:
-            raise ValueError(
-                f"there is no weighting '{each}'; choose from {', '.join(WEIGHTINGS)}, or leave it "
-                "out for fixed weights"
-            )
-        found.append(WEIGHTINGS[each] if isinstance(each, str) else each)
-    if len({type(each) for each in found}) < len(found):
-        raise ValueError(f"the same weighting is given twice: {found}")
-    return tuple(found)
 
 
 def balanced(recipe: Recipe, balance: GradNorm | None) -> Recipe:
@@ -71,59 +52,41 @@ def balanced(recipe: Recipe, balance: GradNorm | None) -> Recipe:
     )
 
 
-def recipe_for(recipe: str | Recipe) -> Recipe:
-    """The paper's recipe for equations, or stages that can train one."""
-    if recipe == "paper":
-        return PAPER
-    if isinstance(recipe, str):
-        raise ValueError(
-            f"there is no recipe '{recipe}'; choose default or paper, or give a tuple of stages "
-            "such as (Adam(1000), LBFGS(100))"
-        )
-    for stage in recipe:
-        if not isinstance(stage, Stage):
-            raise ValueError(f"a recipe is a tuple of stages, but it contains {stage!r}")
+def stages_of(method: Training) -> Recipe:
+    """The stages of a method that can train an equation; the paper's by default."""
+    if method.stages is None:
+        return PAPER_EQUATIONS
+    for stage in method.stages:
         if not isinstance(stage, Adam | LBFGS | Prune):
             raise ValueError(
                 f"{type(stage).__name__} fits data; an equation is trained by Adam, LBFGS and "
-                "Prune, or by recipe='default'"
+                "Prune, or by pann.Hybrid(...)"
             )
-    return tuple(recipe)
+    return method.stages
 
 
-def training_options(
-    *,
-    recipe: str | Recipe = "paper",
-    constraint: str | None = None,
-    constraint_weight: float = 1e-3,
-    reduction: str | None = None,
-    preconditioner: bool | None = None,
-    weighting: Weighting | Sequence[Weighting] | None = None,
-    trials: int = 1,
-) -> dict[str, Any]:
-    """What these options of `solve` mean for training, checked."""
-    check_trials(trials)
-    if constraint == "exact":
+def make_case(
+    plan: Plan, method: Training, run: RunOptions, start_from: Solution | None = None
+) -> "Case":
+    """A problem with its points as the method trains it."""
+    if method.constraint == "exact":
         raise ValueError(
-            "the exact constraint belongs to recipe='default', which solves for b at each step"
+            "the exact constraint belongs to pann.Hybrid(...), which solves for b at each step"
         )
-    is_paper, chosen = recipe == "paper", weightings(weighting)
-    return dict(
-        recipe=balanced(recipe_for(recipe), _only(GradNorm, chosen)),
-        loss=Loss(
-            constraint=constraint or ("E" if is_paper else "none"),
-            constraint_weight=constraint_weight,
-            reduction=reduction or "mean",
-        ),
-        preconditioner=is_paper if preconditioner is None else preconditioner,
+    weight = 1e-3 if method.constraint_weight is None else method.constraint_weight
+    chosen = [WEIGHTINGS[each] if isinstance(each, str) else each for each in method.weighting]
+    return Case(
+        plan.setup,
+        plan.ladder[0],
+        plan.architectures[0],
+        recipe=balanced(stages_of(method), _only(GradNorm, chosen)),
+        loss=Loss(method.constraint, weight, reduction=method.reduction),
+        preconditioner=method.preconditioner,
         causal=_only(Causal, chosen),
-        trials=trials,
+        trials=run.trials,
+        start_from=start_from,
+        method=method,
     )
-
-
-def check_trials(trials: int) -> None:
-    if not isinstance(trials, int) or trials < 1:
-        raise ValueError(f"trials must be an integer of at least 1, got {trials!r}")
 
 
 Kind = TypeVar("Kind")
@@ -146,6 +109,7 @@ class Case:
     causal: Causal | None
     trials: int
     start_from: Solution | None = None
+    method: Training | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -159,18 +123,10 @@ class Prepared:
     starts: Parameters
 
 
-def solve_by_gradient(
-    setup: Setup,
-    *,
-    basis: Basis,
-    architectures: Sequence[Architecture],
-    start_from: Solution | None,
-    begin: float,
-    **options: Any,
-) -> Solution:
+def solve_by_gradient(case: Case, setup: Setup, *, begin: float) -> Solution:
     """Train all trials in one compiled program; that of the smallest fresh residual is it."""
-    prepared = prepare(Case(setup, basis, architectures[0], start_from=start_from, **options))
-    trained, outcomes = run_recipe(prepared.case.recipe, prepared.task, prepared.starts)
+    prepared = prepare(dataclasses.replace(case, setup=setup))
+    trained, outcomes = run_recipe(case.recipe, prepared.task, prepared.starts)
     errors = np.asarray(prepared.task.figures(trained)["held_out"])
     return best_solution(prepared, trained, outcomes, errors, time.perf_counter() - begin)
 
@@ -182,11 +138,7 @@ def prepare(case: Case) -> Prepared:
     placed = setup.placed(basis)
     parts = gradient_chunking(placed[0], basis, case.architecture, case.trials, setup.memory)
     at_once = cached_points(case.architecture, case.trials)
-    rows: TrainingRows = (
-        equation_rows(placed, problem, basis, precision, case.causal, at_once)
-        if parts is None
-        else chunked_equation(placed, problem, basis, precision, parts, case.causal)
-    )
+    rows = equation_rows(placed, problem, basis, precision, case.causal, at_once, parts)
     fresh = equation_rows([setup.fresh_placed(), *placed[1:]], problem, basis, precision)
     key, init_key = jax.random.split(jax.random.key(setup.seed))
     starts = [
@@ -201,7 +153,7 @@ def prepare(case: Case) -> Prepared:
         held_out=fresh,
         term_scales=scales,
         report=lambda progress: setup.report(_told(progress)),
-        watch=error_under_way(problem, basis, setup.ansatz, precision),
+        watch=error_during_training(problem, basis, setup.ansatz, precision),
         checkpoint=setup.checkpoint,
     )
     if any(isinstance(stage, Adam) and stage.balance is not None for stage in case.recipe):
@@ -220,11 +172,8 @@ def best_solution(
 ) -> Solution:
     """The trial of the smallest error at fresh points, with the figures of all trials."""
     case, setup = prepared.case, prepared.case.setup
-    conditions = [
-        make_block(each, setup.problem, case.basis, "float64") for each in prepared.conditions
-    ]
     solutions = [
-        _solution(prepared, parameters, outcomes, trial, conditions, seconds)
+        _solution(prepared, parameters, outcomes, trial, seconds)
         for trial, parameters in enumerate(unstack(trained, case.trials))
     ]
     best = int(np.nanargmin(errors)) if np.any(np.isfinite(errors)) else 0
@@ -232,7 +181,10 @@ def best_solution(
         solutions[best].report,
         trials=[trial_figures(each, setup.seed + trial) for trial, each in enumerate(solutions)],
     )
-    return dataclasses.replace(solutions[best], report=report)
+    method: SolveMethod | None = None
+    if case.method is not None:
+        method = filled(case.method, solutions[best], [case.basis], case.architecture)
+    return dataclasses.replace(solutions[best], report=report, method=method)
 
 
 def _told(progress: Progress) -> Progress:
@@ -264,7 +216,6 @@ def _solution(
     trained: Parameters,
     outcomes: tuple[Outcome, ...],
     trial: int,
-    conditions: list[Block],
     seconds: float,
 ) -> Solution:
     case, setup, basis = prepared.case, prepared.case.setup, prepared.case.basis
@@ -276,7 +227,6 @@ def _solution(
         trained,
     )
     whole = dataclasses.replace(model, parameters=wide)
-    unknowns = Unknowns(wide.kept_b, wide.equation)
     rel_l2, field_errors = relative_errors(problem, model, setup.ansatz)
     stages = ", ".join(type(stage).__name__ for stage in case.recipe)
     last = outcomes[-1]
@@ -288,7 +238,7 @@ def _solution(
             how=f"gradients on both halves: {stages}",
             degree=int(np.max(basis.degrees, initial=0)),
             num_points=prepared.num_points,
-            residual=indicator(setup.fresh(basis), conditions, unknowns, whole, setup.ansatz),
+            residual=indicator(setup, prepared.conditions, whole, wide.equation),
             rel_l2=rel_l2,
             stop="; ".join((last.reasons[trial], *last.notes)),
             seconds=seconds,
@@ -311,6 +261,6 @@ def _history(outcomes: tuple[Outcome, ...], trial: int) -> dict[str, list[float]
         history["step"].extend(float(min(step, before)) for step in steps)
         for name, values in outcome.history.items():
             if name not in ("step", "seconds"):
-                told = HELD_OUT.get(name, name)
-                history.setdefault(told, []).extend(float(value) for value in values[trial])
+                label = HELD_OUT.get(name, name)
+                history.setdefault(label, []).extend(float(value) for value in values[trial])
     return history

@@ -1,64 +1,57 @@
-"""An equation as Newton's first step from zero has it, and in full, in one program.
+"""An equation linearized at zero, and in full, in one program.
 
 Downhill from zero a network ends in whichever solution of a nonlinear equation it meets first, or
-where there is none. Newton's method solves the equation linearized at zero first, and from there
-reaches the solution that polynomials reach. N(t u) as a function of t gives that equation without a
-look at what N is made of: N(0) + d/dt N(t u) at t = 0.
+in none. Newton's method first solves the equation linearized at zero, and from there reaches the
+solution that polynomials reach. That equation follows from N alone: N(0) + d/dt N(t u) at t = 0.
 """
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any, overload
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from pann.pde.collocation import Block, ChunkedBlock, Get, Operator
 
-SHARE = "share of the nonlinear terms"
-# Few points and channels of several sizes tell whether an operator is linear.
+# Few points and channels of several sizes show whether an operator is linear.
 NUM_TRIED = 64
 LINEAR = 1e-10
 
 
-@dataclasses.dataclass(frozen=True)
-class Gradual:
-    """An operator linearized at zero, and a share of what that leaves out; it is in `extra`."""
+class Gradual(eqx.Module):
+    """An operator linearized at zero, and a fraction of what that leaves out, at each point."""
 
     operator: Operator
+    fraction: Float[Array, " points"]
 
-    def __call__(
-        self, get: Get, coordinates: Any, extra: Mapping[str, Array], parameters: Any
-    ) -> tuple[Array, ...]:
+    def __call__(self, get: Get, coordinates: Any, parameters: Any) -> tuple[Array, ...]:
         def along(t: Array) -> tuple[Array, ...]:
             scaled = lambda field, order: t * get(field, order)
-            return self.operator(scaled, coordinates, extra, parameters)
+            return self.operator(scaled, coordinates, parameters)
 
         at_zero, slopes = jax.jvp(along, (jnp.zeros(()),), (jnp.ones(()),))
-        whole, share = self.operator(get, coordinates, extra, parameters), extra[SHARE]
+        whole, fraction = self.operator(get, coordinates, parameters), self.fraction
         return tuple(
-            share * part + (1 - share) * (zero + slope)
+            fraction * part + (1 - fraction) * (zero + slope)
             for part, zero, slope in zip(whole, at_zero, slopes, strict=True)
         )
 
 
 @overload
-def gradual(block: Block, share: float) -> Block: ...
+def gradual(block: Block, fraction: float) -> Block: ...
 @overload
-def gradual(block: ChunkedBlock, share: float) -> ChunkedBlock: ...
-def gradual(block: Block | ChunkedBlock, share: float) -> Block | ChunkedBlock:
-    """The block with so much of its nonlinear terms; blocks of all shares have one program."""
+def gradual(block: ChunkedBlock, fraction: float) -> ChunkedBlock: ...
+def gradual(block: Block | ChunkedBlock, fraction: float) -> Block | ChunkedBlock:
+    """The block with a fraction of its nonlinear terms; all fractions have one program."""
     if isinstance(block, ChunkedBlock):
-        return dataclasses.replace(block, points=gradual(block.points, share))
+        return dataclasses.replace(block, points=gradual(block.points, fraction))
     operator = block.operator
-    return dataclasses.replace(
-        block,
-        operator=operator if isinstance(operator, Gradual) else Gradual(operator),
-        extra=block.extra | {SHARE: jnp.full_like(block.weights, share)},
-    )
+    inner = operator.operator if isinstance(operator, Gradual) else operator
+    whole = Gradual(inner, jnp.full_like(block.weights, fraction))
+    return dataclasses.replace(block, operator=whole)
 
 
 def has_a_first_step(block: Block) -> bool:

@@ -1,11 +1,11 @@
 """Unknown parameters of an equation from data: bases that grow until the parameters have settled.
 
 Where equation and conditions determine the solution for given parameters, these are fitted to the
-data alone (`pann.solvers.data_fit`), from several first guesses while bases are small. Where the
-data stand in for a missing condition, b and the parameters are fitted together, the data weighed
-against the equation (`pann.solvers.data_fit`). The basis grows, along the axes where its
+data alone (`pann.solvers.data_fit.fit_reduced`), from several first guesses while bases are small.
+Where the data stand in for a missing condition, b and the parameters are fitted together, the data
+weighed against the equation (`fit_with_data`). The basis grows, along the axes where its
 coefficients fall slowest, until the equation is resolved and the parameters move by little against
-their standard deviations. Where that cannot be had, the report says why: `_trouble`.
+their standard deviations. Where that is not reached, the report says why: `_trouble`.
 """
 
 import dataclasses
@@ -19,11 +19,12 @@ import numpy as np
 
 from pann.basis import Basis, make_basis, orthonormal_scales
 from pann.io.checkpoint import Saved, packed, unpacked
-from pann.pde.collocation import Block
+from pann.pde.collocation import Block, make_block
 from pann.pde.conditions import Data
 from pann.pde.problem import Problem
 from pann.points import Points, tensor_grid
 from pann.runtime.limits import Stopped
+from pann.solvers.assessment import indicator, relative_errors
 from pann.solvers.data_fit import (
     DataFit,
     SmoothFit,
@@ -36,35 +37,39 @@ from pann.solvers.data_fit import (
     smooth_fit,
 )
 from pann.solvers.newton import Unknowns, newton, start
-from pann.solvers.polynomial import carried, polynomial_model
-from pann.solvers.quality import indicator, relative_errors
+from pann.solvers.polynomial import carried, is_small, polynomial_model
 from pann.solvers.setup import CONDITION_WEIGHT, Setup
 from pann.solvers.solution import Report, Solution, progress_of
 
-# Levels of the first basis by dimension; by how much the number of terms grows, less where
-# that is too much; and where that ends.
-FIRST_LEVEL, MAX_LEVEL = {1: 8, 2: 12}, {1: 128, 2: 96}
-GROWTH, MAX_COLUMNS = (1.45, 1.3), 5_000
-# The last levels of an axis, and how large they are against those of the slowest if it is to grow.
-LAST, SLOW = 0.8, 0.3
-# Points along an axis for each of its functions.
-POINTS_A_FUNCTION = 1.4
-# Parameters have settled if they move by less than this share of their deviations (more where data
-# are weighed against the equation: another basis has another weight), or relative to them by this,
-# and if the cross-validated error does not fall below this share of that before. Each basis is
-# several times nearer than the one before it: what is left is less than the last move.
-DEVIATIONS, DEVIATIONS_WEIGHED, SETTLED, FALLING = 0.1, 0.3, 1e-6, 0.95
-# Residuals that are as good as none, and that are small enough beside noise; misfits relative to
-# the data that are as good as none.
-RESOLVED, RESOLVED_IN_NOISE, EXACT = 1e-10, 1e-4, 1e-5
-# So many times the misfit of a smooth fit: the equation does not explain the data.
-EXPLAINED = 2.0
-# Levels of the basis by which is seen whether conditions are missing.
-CHECK_LEVEL = {1: 32, 2: 18}
-# Several first guesses are tried on bases of at most so many coefficients.
-FEW = 200
-# Beside a network the polynomial has at most so many coefficients: each step factorizes them.
-SMALL = 400
+
+@dataclasses.dataclass(frozen=True)
+class Tuning:
+    """The numbers of the method; levels are those in one and in two dimensions."""
+
+    first_level: tuple[int, int] = (8, 12)  # of the first basis
+    max_level: tuple[int, int] = (128, 96)
+    max_columns: int = 5_000  # coefficients of the largest basis
+    growth: tuple[float, ...] = (1.45, 1.3)  # of the number of terms; the next if that is too much
+    last: float = 0.8  # levels above this fraction of the highest are the tail of an axis
+    slow: float = 0.3  # an axis grows if its tail is at least this fraction of the largest
+    points_per_function: float = 1.4  # along each axis
+    # Parameters have settled if they move by less than a fraction of their deviations (a larger one
+    # where data are weighed against the equation: another basis has another weight), or by less
+    # relative to themselves. Each basis is several times nearer than the one before it: what is
+    # left is less than the last move.
+    deviations: float = 0.1
+    deviations_weighted: float = 0.3
+    settled: float = 1e-6
+    falling: float = 0.95  # the cross-validated error must not fall below this fraction
+    resolved: float = 1e-10  # residuals that are as good as none
+    resolved_in_noise: float = 1e-4  # residuals that are small enough next to noise
+    exact: float = 1e-5  # misfits relative to the data that are as good as none
+    explained: float = 2.0  # the largest misfit relative to that of a smooth fit
+    check_level: tuple[int, int] = (32, 18)  # of the basis that shows if conditions are missing
+    few_columns: int = 200  # larger bases are not tried from several first guesses
+
+
+TUNING = Tuning()
 
 
 def is_inverse(problem: Problem) -> bool:
@@ -73,10 +78,10 @@ def is_inverse(problem: Problem) -> bool:
 
 
 class Found(NamedTuple):
-    """The polynomial half and the parameters; the same in few terms, which a network goes beside.
+    """The polynomial half and the parameters; the same in few terms, for a network next to it.
 
-    The weight of the data comes as a part of the setup; `before` is the solution in the basis
-    before the last, None where the parameters are not to be trusted.
+    The setup has the weight of the data. `before` is the solution in the basis before the last,
+    None where the parameters are not to be trusted.
     """
 
     solution: Solution
@@ -93,48 +98,53 @@ def solve_inverse(
     begin: float,
     at_least: int = 1,
 ) -> Found:
-    """Grow the basis, `at_least` so often, until a larger one changes nothing.
+    """Grow the basis, over `at_least` so many sizes, until a larger one changes nothing.
 
-    A ladder of one is the basis asked for. A longer one gives way, in one and two dimensions and
-    without pieces, to products of functions whose number grows along each axis for itself.
+    A ladder of one is the basis asked for. A longer one gives way, in one and two dimensions and on
+    a single element, to products of functions whose number grows along each axis for itself.
     """
-    is_growing = len(ladder) > 1 and setup.problem.domain.dimension in FIRST_LEVEL
-    is_growing = is_growing and not setup.problem.pieces
-    rungs = iter(ladder)
-    basis: Basis | None = _first(setup.problem) if is_growing else next(rungs)
+    problem, is_one, dimension = setup.problem, len(ladder) == 1, setup.problem.domain.dimension
+    is_product = not is_one and _has_products(problem)
+    given = iter(ladder)
+    basis: Basis | None = (
+        _products(problem, [TUNING.first_level[dimension - 1]] * dimension)
+        if is_product
+        else next(given)
+    )
     is_reduced = _is_determined(setup, ladder[0])
-    solution, small = start_from, None
-    fit: DataFit | None = None
-    coarser: Solution | None = None
-    number, has_settled, stopped = 0, False, None
-    history: dict[str, list[float]] = {"cross-validated error": [], "misfit of the data": []}
+    solutions: list[Solution] = []
+    fits: list[DataFit] = []
+    has_settled, stopped = False, None
     while basis is not None:
-        before, coarser = fit, solution if number else None
-        fit, solution = _on_basis(setup, basis, is_growing, is_reduced, precision, solution, fit)
+        fit, solution = _on_basis(
+            setup,
+            basis,
+            is_product,
+            is_reduced,
+            precision,
+            solutions[-1] if solutions else start_from,
+            fits[-1] if fits else None,
+        )
         is_reduced = fit.weight == 0
-        if small is None or basis.num_terms * len(setup.problem.fields) <= SMALL:
-            small = solution
-        history["cross-validated error"] += [fit.score] if math.isfinite(fit.score) else []
-        history["misfit of the data"].append(fit.misfit)
-        number += 1
+        solutions.append(solution)
+        fits.append(fit)
+        number = len(fits)
         try:
             setup.report(progress_of(solution, f"{basis.num_terms} terms", number, number))
         except Stopped as end:
             stopped = str(end)
             break
-        has_settled = number >= at_least and solution.residual <= RESOLVED
-        has_settled = has_settled or (before is not None and _has_settled(before, fit, solution))
+        has_settled = number >= at_least and solution.residual <= TUNING.resolved
+        has_settled = has_settled or (number > 1 and _has_settled(fits[-2], fit, solution))
         if has_settled:
             break
-        basis = _grown(setup.problem, solution) if is_growing else next(rungs, None)
-    assert solution is not None
-    assert small is not None
-    assert fit is not None
-    is_one = len(ladder) == 1
-    trouble = _trouble(setup.problem, fit, solution, has_settled=has_settled, is_one=is_one)
+        basis = _grown(problem, solution) if is_product else next(given, None)
+    trouble = _trouble(problem, fit, solution, has_settled=has_settled, is_one=is_one)
     if stopped:
         trouble = f"stopped by {stopped}; next would have been a larger basis"
-    rel_l2, field_errors = relative_errors(setup.problem, solution.model, setup.ansatz)
+    rel_l2, field_errors = relative_errors(problem, solution.model, setup.ansatz)
+    scores = [each.score for each in fits if math.isfinite(each.score)]
+    misfits = [each.misfit for each in fits]
     report = dataclasses.replace(
         solution.report,
         rel_l2=rel_l2,
@@ -144,14 +154,16 @@ def solve_inverse(
         # Of parameters that are not to be trusted nothing is known.
         error_estimate=math.inf if trouble else None,
         seconds=time.perf_counter() - begin,
-        history=solution.report.history | history,
+        history=solution.report.history
+        | {"cross-validated error": scores, "misfit of the data": misfits},
     )
+    small = [each for each in solutions if is_small(problem, each.model.basis)] or solutions[:1]
     return Found(
         dataclasses.replace(solution, report=report),
-        dataclasses.replace(small, report=report, parameters=solution.parameters),
-        # A network's steps are damped: were the data to count less, they would be left for last.
+        dataclasses.replace(small[-1], report=report, parameters=solution.parameters),
+        # A network's steps are damped: data of a smaller weight would be fitted last.
         dataclasses.replace(setup, data_weight=max(fit.weight, 1.0)),
-        None if trouble else coarser,
+        None if trouble or len(solutions) == 1 else solutions[-2],
     )
 
 
@@ -167,34 +179,29 @@ def _on_basis(
     problem = setup.problem
     if is_product and setup.points is None:
         setup = dataclasses.replace(setup, points=_points(problem, basis))
-    blocks = dataclasses.replace(setup, data_weight=1.0).blocks(basis, "float64")
+    placed = dataclasses.replace(setup, data_weight=1.0).placed(basis)
     unknowns = start(basis.num_terms, len(problem.fields), problem.parameters, "float64")
-    place = setup.checkpoint.within(f"terms {basis.num_terms}")
-    done = place.done()
+    checkpoint = setup.checkpoint.within(f"terms {basis.num_terms}")
+    done = checkpoint.done()
     if done is not None:
         fit = _restored(done, unknowns)
     else:
+        blocks = tuple(make_block(each, problem, basis, "float64") for each in placed)
         fit = _fit(blocks, basis, unknowns, is_reduced, before, fit_before)
-        place.finish(functools.partial(_saved, fit))
+        checkpoint.finish(functools.partial(_saved, fit))
     how = "least squares of the data on the parameters, the polynomial solved for at each"
     if fit.weight > 0:
         how = f"Gauss-Newton on the polynomial and the parameters, data of weight {fit.weight:.2g}"
-    if fit.weight > 0 and fit.misfit <= EXACT * fit.size:
-        weighted = dataclasses.replace(setup, data_weight=fit.weight)
-        blocks = weighted.blocks(basis, "float64")
-        solved, _ = newton(blocks, fit.unknowns)
-        fit = dataclasses.replace(fit, unknowns=solved)
-    model = polynomial_model(
-        problem.domain,
-        basis,
-        dataclasses.replace(fit.unknowns, b=fit.unknowns.b.astype(precision)),
-        precision,
-    )
+    if fit.weight > 0 and fit.misfit <= TUNING.exact * fit.size:
+        weighted = dataclasses.replace(setup, data_weight=fit.weight).blocks(basis, "float64")
+        fit = dataclasses.replace(fit, unknowns=newton(weighted, fit.unknowns)[0])
+    whole = polynomial_model(problem.domain, basis, fit.unknowns, "float64")
+    rounded = dataclasses.replace(fit.unknowns, b=fit.unknowns.b.astype(precision))
     report = Report(
         how=how,
         degree=int(np.max(basis.degrees, initial=0)),
-        num_points=sum(len(block.weights) for block in blocks),
-        residual=indicator(setup.fresh(basis), blocks[1:], fit.unknowns, model, setup.ansatz),
+        num_points=sum(len(each.points) for each in placed),
+        residual=indicator(setup, placed[1:], whole, fit.unknowns.parameters),
         rel_l2=None,
         stop="the basis is not the last",
         seconds=0.0,
@@ -202,6 +209,7 @@ def _on_basis(
         parameter_deviations=fit.deviations,
     )
     parameters = {name: float(value) for name, value in fit.unknowns.parameters.items()}
+    model = polynomial_model(problem.domain, basis, rounded, precision)
     return fit, Solution(model, problem.fields, parameters, report, problem, setup.ansatz)
 
 
@@ -216,32 +224,29 @@ def _fit(
     """Begun with the solution before, or with the data; on small bases from several guesses."""
     guess = {name: float(value) for name, value in unknowns.parameters.items()}
     is_first = before is None or not np.any(before.model.parameters.b)
-    is_small = is_first or unknowns.b.size <= FEW
-    smooth = smooth_fit(blocks, basis, unknowns) if is_small else SmoothFit(unknowns)
+    is_tried = is_first or unknowns.b.size <= TUNING.few_columns
+    smooth = smooth_fit(blocks, basis, unknowns) if is_tried else SmoothFit(unknowns)
     by_equation = fit_parameters(blocks, smooth)
-    score = smooth.score
-    if fit_before is not None:
-        score = min(score, fit_before.smooth_score)
+    score = smooth.score if fit_before is None else min(smooth.score, fit_before.smooth_score)
+    begun = None if before is None or is_first else carried(before, basis, unknowns)
     fit = None
     if is_reduced:
-        begun = smooth.unknowns if before is None or is_first else carried(before, basis, unknowns)
         fitted = {name: float(value) for name, value in by_equation.parameters.items()}
-        guesses = [guess, fitted, *other_guesses(guess)] if is_small else []
-        fit = fit_reduced(blocks, begun, guesses)
+        guesses = [guess, fitted, *other_guesses(guess)] if is_tried else []
+        fit = fit_reduced(blocks, smooth.unknowns if begun is None else begun, guesses)
     if fit is None:
-        begun = by_equation if before is None or is_first else carried(before, basis, unknowns)
         is_near = fit_before is not None and fit_before.weight > 0
         weight = fit_before.weight if fit_before is not None and is_near else CONDITION_WEIGHT
-        fit = fit_with_data(blocks, begun, weight, is_near=is_near)
+        first = by_equation if begun is None else begun
+        fit = fit_with_data(blocks, first, weight, is_near=is_near)
     return dataclasses.replace(fit, smooth_score=score)
 
 
 def _is_determined(setup: Setup, basis: Basis) -> bool:
-    """Whether equation and conditions determine the solution; seen on a basis of medium size."""
-    problem = setup.problem
-    levels_of = CHECK_LEVEL.get(problem.domain.dimension)
-    if levels_of is not None and not problem.pieces:
-        basis = _product(problem, [levels_of] * problem.domain.dimension)
+    """Whether equation and conditions determine the solution, by a basis of medium size."""
+    problem, dimension = setup.problem, setup.problem.domain.dimension
+    if _has_products(problem):
+        basis = _products(problem, [TUNING.check_level[dimension - 1]] * dimension)
         setup = dataclasses.replace(setup, points=_points(problem, basis))
     blocks = setup.blocks(basis, "float64")
     unknowns = start(basis.num_terms, len(problem.fields), problem.parameters, "float64")
@@ -276,12 +281,14 @@ def _restored(saved: Saved, like: Unknowns) -> DataFit:
 
 def _has_settled(before: DataFit, now: DataFit, solution: Solution) -> bool:
     """Whether a larger basis changed neither the parameters nor the fit, beyond the noise."""
-    deviations = DEVIATIONS if now.weight == 0 else DEVIATIONS_WEIGHED
+    deviations = TUNING.deviations if now.weight == 0 else TUNING.deviations_weighted
     for name, value in now.unknowns.parameters.items():
-        allowed = max(deviations * now.deviations.get(name, 0.0), SETTLED * abs(float(value)))
+        by_noise = deviations * now.deviations.get(name, 0.0)
+        allowed = max(by_noise, TUNING.settled * abs(float(value)))
         if not abs(float(value - before.unknowns.parameters[name])) <= allowed:
             return False
-    return solution.residual <= RESOLVED_IN_NOISE and now.score >= FALLING * before.score
+    is_resolved = solution.residual <= TUNING.resolved_in_noise
+    return is_resolved and now.score >= TUNING.falling * before.score
 
 
 def _trouble(
@@ -299,7 +306,7 @@ def _trouble(
         )
     if not fit.is_converged:
         return "not converged: the parameters move at the last step; give other first guesses"
-    if solution.residual > RESOLVED_IN_NOISE:
+    if solution.residual > TUNING.resolved_in_noise:
         cure = "raise the degree, or leave it out" if is_one else "take a smaller domain"
         return (
             f"not resolved: the relative residual is {solution.residual:.1e}, and the parameters "
@@ -307,7 +314,8 @@ def _trouble(
         )
     if not (has_settled or is_one):
         return "not settled: the largest basis is reached, and the parameters still move"
-    if fit.weight == 0 and fit.misfit > max(EXPLAINED * fit.smooth_score, EXACT * fit.size):
+    most = max(TUNING.explained * fit.smooth_score, TUNING.exact * fit.size)
+    if fit.weight == 0 and fit.misfit > most:
         return (
             f"not explained: the misfit of the data is {fit.misfit:.1e}, that of a smooth fit "
             f"without the equation {fit.smooth_score:.1e}; look for errors in equation, conditions "
@@ -324,16 +332,15 @@ def _is_free(problem: Problem, fit: DataFit, name: str) -> bool:
     )
 
 
-def _first(problem: Problem) -> Basis:
-    dimension = problem.domain.dimension
-    return _product(problem, [FIRST_LEVEL[dimension]] * dimension)
+def _has_products(problem: Problem) -> bool:
+    """Whether bases are products of functions whose number is chosen for each axis."""
+    return problem.domain.dimension <= 2 and not problem.pieces
 
 
-def _product(problem: Problem, along: Sequence[int]) -> Basis:
+def _products(problem: Problem, along: Sequence[int]) -> Basis:
     """All products of functions of at most these levels along the axes."""
-    return make_basis(
-        problem.domain, 1, index_set="tensor_product", weights=[float(each) for each in along]
-    )
+    weights = [float(level) for level in along]
+    return make_basis(problem.domain, 1, index_set="tensor_product", weights=weights)
 
 
 def _grown(problem: Problem, solution: Solution) -> Basis | None:
@@ -343,26 +350,24 @@ def _grown(problem: Problem, solution: Solution) -> Basis | None:
     sizes = np.asarray(solution.model.parameters.b) / orthonormal_scales(basis)[:, None]
     squares = np.sum(sizes**2, axis=1)
     top = np.max(each, axis=0)
-    tails = np.sqrt(
-        np.array([np.sum(squares[each[:, i] > LAST * top[i]]) for i in range(len(top))])
-    )
-    slow = tails >= SLOW * np.max(tails)
-    for growth in GROWTH:
-        along = (
-            np.where(slow, np.ceil(growth ** (1 / np.sum(slow)) * top), top).astype(int).tolist()
-        )
-        columns = math.prod(
+    tails = np.sqrt(squares @ (each > TUNING.last * top))
+    slow = tails >= TUNING.slow * np.max(tails)
+    for growth in TUNING.growth:
+        larger = np.ceil(growth ** (1 / np.sum(slow)) * top)
+        along = np.where(slow, larger, top).astype(int).tolist()
+        columns = len(problem.fields) * math.prod(
             family.num_functions(level) for family, level in zip(basis.families, along, strict=True)
-        ) * len(problem.fields)
-        if columns <= MAX_COLUMNS and max(along) <= MAX_LEVEL[problem.domain.dimension]:
-            return _product(problem, along)
+        )
+        max_level = TUNING.max_level[problem.domain.dimension - 1]
+        if columns <= TUNING.max_columns and max(along) <= max_level:
+            return _products(problem, along)
     return None
 
 
 def _points(problem: Problem, basis: Basis) -> Points:
-    """A grid of Gauss points with as many along each axis as its functions ask for."""
+    """A grid of Gauss points with as many along each axis as its functions need."""
     nodes = [
-        family.quadrature(math.ceil(POINTS_A_FUNCTION * count) + 2)[0]
+        family.quadrature(math.ceil(TUNING.points_per_function * count) + 2)[0]
         for family, count in zip(basis.families, basis.num_functions, strict=True)
     ]
     return Points(problem.domain.from_reference(tensor_grid(*nodes)))

@@ -1,15 +1,17 @@
-"""A network where the polynomial is not enough: units where its residual is large.
+"""The default method: the polynomial, and a network next to it where the polynomial is not enough.
 
-Their slopes are those that the basis does not resolve; both halves are trained by
-Levenberg-Marquardt, the polynomial eliminated at each step. A few steps of several starts tell
-which of them goes on; far from any solution of a nonlinear equation, one of them comes from the
-equation linearized at zero.
+The network has units where the residual is large, of slopes that the basis does not resolve. Both
+halves are trained by Levenberg-Marquardt, the polynomial eliminated at each step. A few steps of
+several starts show which of them goes on; far from any solution of a nonlinear equation, one of the
+starts comes from the equation linearized at zero. A network is kept only if the residual at fresh
+points falls.
 """
 
 import dataclasses
+import functools
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import equinox as eqx
 import jax
@@ -20,23 +22,31 @@ from pann.basis import Basis
 from pann.model.architecture import Architecture
 from pann.model.pann import Parameters
 from pann.network import Complementary
+from pann.pde.checks import has_integrals
 from pann.pde.collocation import Block, ChunkedBlock
-from pann.runtime.limits import Progress, product_rate
+from pann.runtime.limits import Progress, Stopped, product_rate
+from pann.solvers.assessment import indicator, relative_errors
 from pann.solvers.gradual import gradual, has_a_first_step
+from pann.solvers.inverse import is_inverse, solve_inverse
 from pann.solvers.levenberg import LevenbergOutcome, levenberg_marquardt, residual_sizes
-from pann.solvers.newton import Unknowns
-from pann.solvers.quality import indicator, relative_errors
-from pann.solvers.setup import Setup, conditions_of
-from pann.solvers.solution import Solution
+from pann.solvers.newton import Blocks, Unknowns
+from pann.solvers.polynomial import NEAR, RESOLVED, climb, solve_on_basis, stopped_by
+from pann.solvers.setup import Setup
+from pann.solvers.solution import Solution, progress_of, trial_figures
 
-RACE_STEPS, SECOND_HEAT = 15, 30
-# A network by itself starts as beside a polynomial of this degree.
-ALONE = 21.0
+# A network is tried where the relative residual of the polynomial at fresh points is larger.
+UNRESOLVED = 1e-6
+# A network that leaves more than this fraction of the residual is of little help.
+LITTLE = 0.1
+# Steps of each start in the first round, and of the two best where there is a second round.
+FIRST_ROUND, SECOND_ROUND = 15, 30
+# A network without a polynomial starts as if next to one of this degree, and with smooth units too.
+DEGREE_ALONE = 21.0
 SMOOTH = 0.5, 4.0
-# With fewer points than this the network fits them and nothing between them.
-POINTS_A_PARAMETER = 4
-# A polynomial with a larger relative residual may be far from any solution.
-NEAR = 1e-3
+# With fewer points per parameter the network fits them and nothing between them.
+POINTS_PER_PARAMETER = 4
+# Programs of a network are compiled in about so many seconds, in which nothing can be stopped.
+COMPILATION_SECONDS = 10.0
 # Floating-point operations of a step over rows x columns^2, the Jacobian's included.
 STEP_WORK = 6.0
 
@@ -44,99 +54,160 @@ _Start = tuple[Parameters, Unknowns]
 _Trained = tuple[Parameters, Unknowns, LevenbergOutcome]
 
 
-def starts(basis: Basis) -> tuple[Complementary, ...]:
-    """First layers to race, of slopes that the basis does not resolve.
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Networks:
+    """What is tried: architectures that compete, each of them from so many seeds.
 
-    Gentle ones in all directions for what a slightly larger basis would resolve, steep ones along
-    the axes for fronts and kinks, and steeper ones for thin layers. A polynomial of degree n has
-    tanh(s x) to exp(-pi n / 2 s). Beside a constant there are also smooth ones, for what the
-    polynomial would have.
+    The first trial goes on with the network of `start_from`, if there is one. `begin` is when the
+    solve began, by time.perf_counter().
     """
-    own = float(np.max(basis.degrees, initial=0))
-    degree = own or ALONE
-    gentle = max(1.0, degree / 7), max(3.0, degree / 2.6)
-    steep = max(2.0, degree / 8), max(20.0, degree)
-    steeper = steep[1] / 2, 8 * steep[1]
-    lacking = Complementary(gentle, 0.0), Complementary(steep, 0.5), Complementary(steeper, 0.5)
-    return lacking if own else (*lacking, Complementary(SMOOTH, 0.0))
+
+    architectures: Sequence[Architecture]
+    trials: int
+    iterations: int
+    start_from: Solution | None
+    begin: float
 
 
-def with_network(
+def solve_second_order(
     setup: Setup,
-    before: Solution,
     *,
+    ladder: Sequence[Basis],
     architectures: Sequence[Architecture],
+    always_network: bool,
+    trials: int,
     iterations: int,
-    begun_with: Solution | None,
+    start_from: Solution | None,
     begin: float,
 ) -> Solution:
-    """Features where the residual is large, trained with the polynomial; kept if that helps."""
-    problem, basis, precision = setup.problem, before.model.basis, architectures[0].precision
-    num_parameters = architectures[0].num_network_parameters(
-        problem.domain.dimension, len(problem.fields)
+    """Raise the degree until resolved; then a network if asked for, or if that is not enough.
+
+    Several architectures compete. Where parameters are to be found from data, a small residual is
+    not all, and a network is trained only if asked for. A network cannot be integrated: equations
+    with integrals are left to the polynomial.
+    """
+    problem, first = setup.problem, architectures[0]
+    if is_inverse(problem):
+        solution, small, setup, _ = solve_inverse(setup, ladder, first.precision, start_from, begin)
+        has_network = always_network
+    else:
+        solution, small = climb(setup, ladder, first.precision, start_from, begin)
+        has_network = always_network or solution.residual > UNRESOLVED
+    if has_integrals(problem):
+        if always_network and first.widths:
+            raise ValueError(
+                "integrals are computed for polynomials alone; use pann.Polynomial(...)"
+            )
+        has_network = False
+    figures = [trial_figures(solution, setup.seed)] * trials
+    if has_network and first.widths and not solution.report.stopped:
+        networks = _Networks(architectures, trials, iterations, start_from, begin)
+        solution = _announced(setup, solution, small, networks)
+        if not solution.report.stopped:
+            solution, figures = _best_trial(setup, solution, small, networks)
+    report = dataclasses.replace(solution.report, trials=figures)
+    if is_inverse(problem) and solution.model.num_units > 0:
+        stop = f"parameters fitted with the network, deviations unknown; {report.stop}"
+        report = dataclasses.replace(report, stop=stop)
+    return dataclasses.replace(solution, report=report)
+
+
+def _announced(setup: Setup, solution: Solution, small: Solution, networks: _Networks) -> Solution:
+    """Report that networks come next, and about how long they take; stop if time is up.
+
+    A step factorizes a Jacobian of all columns, at the speed of a product of matrices. There are
+    networks next to the polynomial and alone.
+    """
+    problem, fields = setup.problem, len(setup.problem.fields)
+    num_parameters = networks.architectures[0].num_network_parameters(
+        problem.domain.dimension, fields
     )
+    rows = POINTS_PER_PARAMETER * num_parameters * problem.asked.num_residuals
+    columns = num_parameters + small.model.num_terms * fields
+    num_starts = len(networks.architectures) * len(starts(small.model.basis))
+    steps = 2 * (FIRST_ROUND * num_starts + networks.iterations) * networks.trials
+    seconds = steps * STEP_WORK * rows * columns**2 / product_rate()
+    what = f"networks next to degree {small.report.degree}, about {seconds:.0f} s at most"
+    try:
+        setup.report(progress_of(solution, what, 0, networks.iterations))
+        setup.run.check_time(COMPILATION_SECONDS)
+    except Stopped as stopped:
+        return stopped_by(solution, stopped, what)
+    return solution
+
+
+def _best_trial(
+    setup: Setup, solution: Solution, small: Solution, networks: _Networks
+) -> tuple[Solution, list[dict]]:
+    """The best of the trials, each with a network if that helped, and the figures of all."""
+    kept: list[Solution] = []
+    stopped: str | None = None
+    tried = f"{solution.report.stop}; a network was tried and did not lower the residual"
+    enough = max(LITTLE * solution.residual, RESOLVED)
+    for trial in range(networks.trials):
+        own = dataclasses.replace(setup, seed=setup.seed + trial).within(f"trial {trial}")
+        trained = networks if trial == 0 else dataclasses.replace(networks, start_from=None)
+        train = functools.partial(_with_network, networks=trained)
+        candidate = with_polynomial_or_alone(own, small, enough, train)
+        stopped = candidate.report.stopped
+        if not candidate.residual < solution.residual:
+            seconds = time.perf_counter() - networks.begin
+            report = dataclasses.replace(solution.report, stop=tried, seconds=seconds)
+            candidate = dataclasses.replace(solution, report=report)
+        kept.append(candidate)
+        if stopped:
+            break
+    figures = [trial_figures(each, setup.seed + trial) for trial, each in enumerate(kept)]
+    best = min(kept, key=lambda each: each.residual)
+    return stopped_by(best, stopped, "more steps of the network") if stopped else best, figures
+
+
+def with_polynomial_or_alone(
+    setup: Setup, before: Solution, enough: float, train: Callable[[Setup, Solution], Solution]
+) -> Solution:
+    """A network next to the polynomial; next to a constant, where that leaves more than `enough`.
+
+    What a polynomial leaves of a front ripples everywhere, and may be harder than the front.
+    """
+    both, basis = train(setup, before), before.model.basis
+    constants = np.flatnonzero(np.asarray(basis.degrees) == 0)
+    is_enough = both.residual <= enough or len(constants) == len(basis)
+    if both.report.stopped or is_enough or is_inverse(setup.problem):
+        return both
+    own = setup.within("alone")
+    constant = solve_on_basis(own, basis.subset(constants), before.model.precision, None, 0.0)
+    return min(both, train(own, constant), key=lambda candidate: candidate.residual)
+
+
+def _with_network(setup: Setup, before: Solution, networks: _Networks) -> Solution:
+    """Both halves trained together, from the polynomial `before` and the best of several starts."""
+    problem, basis, start_from = setup.problem, before.model.basis, networks.start_from
+    first, iterations = networks.architectures[0], networks.iterations
+    num_parameters = first.num_network_parameters(problem.domain.dimension, len(problem.fields))
+    placed = setup.placed(basis, POINTS_PER_PARAMETER * num_parameters)
     blocks = setup.system(
-        basis, precision, POINTS_A_PARAMETER * num_parameters, num_network_parameters=num_parameters
+        basis, first.precision, num_network_parameters=num_parameters, placed=placed
     )
-    conditions = conditions_of(blocks)
-    fresh = setup.fresh(basis)
     unknowns = Unknowns(
         before.model.parameters.b,
-        {name: jnp.asarray(value, precision) for name, value in before.parameters.items()},
+        {name: jnp.asarray(value, first.precision) for name, value in before.parameters.items()},
     )
-    told = lambda step, value: setup.report(
-        Progress("network", step, iterations, {"fresh residual": value})
-    )
+    fresh = setup.fresh(basis)
     is_far = not before.parameters and before.residual > NEAR
-    is_gradual = is_far and has_a_first_step(fresh)
-
-    def train(start: _Start, steps: int, place: str, share: float = 1.0) -> _Trained:
-        inside, at_fresh = blocks[0], fresh
-        if is_gradual:
-            inside, at_fresh = gradual(inside, share), gradual(at_fresh, share)
-        return levenberg_marquardt(
-            (inside, *conditions),
-            (at_fresh, *conditions),
-            *start,
-            problem.domain,
-            iterations=steps,
-            report=told,
-            checkpoint=setup.checkpoint.within(place),
-        )
-
-    def raced(
-        starts: Sequence[_Start], steps: int, name: str, share: float = 1.0
-    ) -> list[_Trained]:
-        results: list[_Trained] = []
-        for number, each in enumerate(starts):
-            results.append(train(each, steps, f"{name} {number}", share))
-            if results[-1][2].is_stopped:
-                break
-        return results
-
+    training = _Training(setup, blocks, fresh, iterations, is_far and has_a_first_step(fresh))
     steps, is_linearized = 0, False
-    if begun_with is not None and begun_with.model.parameters.network is not None:
-        ahead = _network_of(begun_with), unknowns
+    if start_from is not None and start_from.model.parameters.network is not None:
+        ahead = _network_of(start_from), unknowns
     else:
         candidates = [
             (_complementary(setup, blocks[0], unknowns, architecture, first_layer), unknowns)
-            for architecture, first_layer in itertools.product(architectures, starts(basis))
+            for architecture, first_layer in itertools.product(
+                networks.architectures, starts(basis)
+            )
         ]
-        short = min(RACE_STEPS, iterations)
-        best = _best(raced(candidates, short, "start"))
-        steps = best[2].num_steps
-        if is_gradual and not best[2].is_stopped:
-            linear = raced(candidates, short, "linearized", 0.0)
-            other = train(_best(linear)[:2], short, "from linearized")
-            # After a few steps the residual does not tell yet which of them nears a solution.
-            second = min(SECOND_HEAT, iterations - short)
-            heats = raced([best[:2], other[:2]], second, "heat")
-            is_linearized = _best(heats) is heats[-1] and len(heats) > 1
-            best, steps = _best(heats), (other if is_linearized else best)[2].num_steps
-            steps += best[2].num_steps
-        ahead = best[:2]
+        ahead, steps, is_linearized = training.best_of(candidates)
     # What was stopped is stopped again by its first report.
-    trained, solved, outcome = train(ahead, iterations - steps, "network")
+    trained, solved, outcome = training.train(ahead, iterations - steps, "network")
     whole = dataclasses.replace(
         trained,
         b=solved.b,
@@ -144,20 +215,18 @@ def with_network(
         overlap=jnp.zeros_like(solved.b),
     )
     model = dataclasses.replace(before.model, parameters=whole)
-    residual = indicator(fresh, conditions, solved, model, setup.ansatz)
     rel_l2, field_errors = relative_errors(problem, model, setup.ansatz)
     steps += outcome.num_steps
     begun = ", begun with the linearized equation" if is_linearized else ""
-    how = f"{before.report.how}, then Levenberg-Marquardt on both, {steps} steps{begun}"
     report = dataclasses.replace(
         before.report,
         error_estimate=None,
-        how=how,
-        residual=residual,
+        how=f"{before.report.how}, then Levenberg-Marquardt on both, {steps} steps{begun}",
+        residual=indicator(setup, placed[1:], model, solved.parameters),
         rel_l2=rel_l2,
         stop=outcome.reason,
         stopped=outcome.reason.removeprefix("stopped by ") if outcome.is_stopped else None,
-        seconds=time.perf_counter() - begin,
+        seconds=time.perf_counter() - networks.begin,
         field_errors=field_errors,
         history=before.report.history
         | {"training residual": outcome.training, "fresh residual": outcome.fresh},
@@ -166,19 +235,83 @@ def with_network(
     return dataclasses.replace(before, model=model, parameters=parameters, report=report)
 
 
-def _best(raced: Sequence[_Trained]) -> _Trained:
-    return min(raced, key=lambda each: min(each[2].fresh))
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Training:
+    """Levenberg-Marquardt on both halves, where `is_gradual` also on the linearized equation."""
+
+    setup: Setup
+    blocks: Blocks
+    fresh: Block
+    iterations: int
+    is_gradual: bool
+
+    def train(self, start: _Start, steps: int, name: str, nonlinear: float = 1.0) -> _Trained:
+        """So many steps; `nonlinear` is the fraction of the nonlinear terms that is there."""
+        inside, fresh = self.blocks[0], self.fresh
+        if self.is_gradual:
+            inside, fresh = gradual(inside, nonlinear), gradual(fresh, nonlinear)
+        # Those of conditions are never in chunks.
+        conditions = tuple(block for block in self.blocks[1:] if isinstance(block, Block))
+        return levenberg_marquardt(
+            (inside, *conditions),
+            (fresh, *conditions),
+            *start,
+            self.setup.problem.domain,
+            iterations=steps,
+            report=lambda step, value: self.setup.report(
+                Progress("network", step, self.iterations, {"fresh residual": value})
+            ),
+            checkpoint=self.setup.checkpoint.within(name),
+        )
+
+    def round(
+        self, starts: Sequence[_Start], steps: int, name: str, nonlinear: float = 1.0
+    ) -> list[_Trained]:
+        """A few steps of each start, or of those before a stop."""
+        results: list[_Trained] = []
+        for number, each in enumerate(starts):
+            results.append(self.train(each, steps, f"{name} {number}", nonlinear))
+            if results[-1][2].is_stopped:
+                break
+        return results
+
+    def best_of(self, candidates: Sequence[_Start]) -> tuple[_Start, int, bool]:
+        """The start that goes on, the steps it has made, and whether it began linearized."""
+        short = min(FIRST_ROUND, self.iterations)
+        best = _best(self.round(candidates, short, "start"))
+        steps, is_linearized = best[2].num_steps, False
+        if self.is_gradual and not best[2].is_stopped:
+            linear = _best(self.round(candidates, short, "linearized", 0.0))
+            other = self.train(linear[:2], short, "from linearized")
+            # After a few steps the residual does not show yet which of them nears a solution.
+            second = min(SECOND_ROUND, self.iterations - short)
+            results = self.round([best[:2], other[:2]], second, "second round")
+            is_linearized = len(results) > 1 and _best(results) is results[-1]
+            steps = (other if is_linearized else best)[2].num_steps
+            best = _best(results)
+            steps += best[2].num_steps
+        return best[:2], steps, is_linearized
 
 
-def _network_of(solution: Solution) -> Parameters:
-    """The network of an earlier solution, without its polynomial."""
-    parameters = solution.model.parameters
-    return dataclasses.replace(
-        parameters,
-        b=parameters.b[:0],
-        keep_b=parameters.keep_b[:0],
-        overlap=parameters.overlap[:0],
-    )
+def _best(results: Sequence[_Trained]) -> _Trained:
+    return min(results, key=lambda each: min(each[2].fresh))
+
+
+def starts(basis: Basis) -> tuple[Complementary, ...]:
+    """First layers that compete, of slopes that the basis does not resolve.
+
+    Gentle ones in all directions for what a slightly larger basis would resolve, steep ones along
+    the axes for fronts and kinks, and steeper ones for thin layers. A polynomial of degree n has
+    tanh(s x) to exp(-pi n / 2 s). Next to a constant there are also smooth ones, for what the
+    polynomial would have.
+    """
+    own = float(np.max(basis.degrees, initial=0))
+    degree = own or DEGREE_ALONE
+    gentle = max(1.0, degree / 7), max(3.0, degree / 2.6)
+    steep = max(2.0, degree / 8), max(20.0, degree)
+    steeper = steep[1] / 2, 8 * steep[1]
+    lacking = Complementary(gentle, 0.0), Complementary(steep, 0.5), Complementary(steeper, 0.5)
+    return lacking if own else (*lacking, Complementary(SMOOTH, 0.0))
 
 
 def _complementary(
@@ -211,18 +344,12 @@ def _complementary(
     )
 
 
-def network_seconds(
-    setup: Setup, basis: Basis, architectures: Sequence[Architecture], iterations: int
-) -> float:
-    """About how long `with_network` takes at most, beside the polynomial and alone.
-
-    A step factorizes a Jacobian of all columns; how fast, a product of matrices tells.
-    """
-    problem = setup.problem
-    fields, first = len(problem.fields), architectures[0]
-    of_network = first.num_network_parameters(problem.domain.dimension, fields)
-    rows = POINTS_A_PARAMETER * of_network * problem.asked.num_residuals
-    columns = of_network + basis.num_terms * fields
-    num_starts = len(architectures) * len(starts(basis))
-    steps = 2 * (RACE_STEPS * num_starts + iterations)
-    return steps * STEP_WORK * rows * columns**2 / product_rate()
+def _network_of(solution: Solution) -> Parameters:
+    """The network of an earlier solution, without its polynomial."""
+    parameters = solution.model.parameters
+    return dataclasses.replace(
+        parameters,
+        b=parameters.b[:0],
+        keep_b=parameters.keep_b[:0],
+        overlap=parameters.overlap[:0],
+    )

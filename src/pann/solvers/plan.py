@@ -1,35 +1,35 @@
-"""What `solve` is asked for, checked and filled in: points, bases to try, networks to race."""
+"""A method on a problem, checked and filled in: points, bases to try, networks to race."""
 
 import dataclasses
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from pann.basis import Basis, make_basis
 from pann.domain import Box
+from pann.methods import MLP, Hybrid, Polynomial, RunOptions, Training, check_verb
 from pann.model.architecture import Architecture, check_widths
-from pann.network import Activation, Circles, EmbeddingOptions, RandomFourier, activation_named
+from pann.network import Circles, EmbeddingOptions, RandomFourier, activation_named
 from pann.network.taylor import smoothness
 from pann.pde.checks import checked, has_integrals
 from pann.pde.fields import Order
-from pann.pde.jumps import with_breaks
-from pann.pde.lift import make_ansatz
+from pann.pde.hard_conditions import make_ansatz
+from pann.pde.interfaces import with_breaks
 from pann.pde.problem import Problem
 from pann.points import Points
 from pann.runtime.chunks import parse_bytes
-from pann.runtime.limits import Report
 from pann.solvers.inverse import is_inverse
-from pann.solvers.second_order import degrees_to_try
+from pann.solvers.polynomial import degrees_to_try
 from pann.solvers.setup import CONDITION_WEIGHT, Setup
 
-# Where nothing is said: the network of the default recipe, and what gradient training takes.
+# Where nothing is said: the network of pann.Hybrid, and what gradient training takes.
 DEFAULT_WIDTH, DEFAULT_DEPTH = 24, 2
 PAPER_WIDTH, PAPER_DEPTH = 50, 3
 DEFAULT_ACTIVATIONS, PAPER_ACTIVATIONS = ("tanh", "sin"), ("tanh",)
 PAPER_POINTS, PAPER_SAMPLING, PAPER_CONDITION_POINTS = 4096, "poisson_disk", 400
 PAPER_C = 0.003
+RUN = RunOptions()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,92 +42,90 @@ class Plan:
 
 
 def make_plan(
-    problem: Problem,
-    *,
-    degree: int | None = None,
-    c: float | None = None,
-    basis: Basis | None = None,
-    axes: Sequence[str] | None = None,
-    points: Points | int | None = None,
-    sampling: str | None = None,
-    condition_points: int | None = None,
-    condition_sampling: str | None = None,
-    condition_weight: float | None = None,
-    width: int | tuple[int, ...] | None = None,
-    depth: int | None = None,
-    activation: str | Activation | None = None,
-    network: str = "mlp",
-    embedding: EmbeddingOptions | None = None,
-    by_gradient: bool = False,
-    precision: str = "float64",
-    memory: int | float | str | None = None,
-    seed: int = 0,
-    report: Report = lambda progress: None,
+    problem: Problem, method: Polynomial | Hybrid | Training, run: RunOptions = RUN
 ) -> Plan:
-    """Check the problem and the options of `solve`, and fill in what was left out."""
+    """Check a method's options against the problem, and fill in what was left out."""
+    check_verb(method, "solve")
+    by_gradient = isinstance(method, Training)
+    problem = checked(problem)
+    where = method.collocation
+    points = as_points(where.points, problem.domain)
+    sampling, condition_points = where.sampling, where.condition_points
+    if sampling is not None and not isinstance(points, int) and not by_gradient:
+        raise ValueError(
+            f"sampling={sampling!r} is how a number of points lie; give that number, points=1000"
+        )
     if by_gradient and points is None:
         points, sampling = PAPER_POINTS, sampling or PAPER_SAMPLING
     if by_gradient and condition_points is None:
         condition_points = PAPER_CONDITION_POINTS
-    if c is not None or (by_gradient and degree is None and basis is None):
-        degree = degree_by_rule(PAPER_C if c is None else c, points, degree)
+    if method.degree is None:
+        raise ValueError(
+            "an equation keeps a polynomial: degree=0 is a constant, the output bias of a network"
+        )
+    degree = None if method.degree == "auto" else int(method.degree)
+    if method.c is not None or (by_gradient and degree is None and method.basis is None):
+        degree = degree_by_rule(PAPER_C if method.c is None else method.c, points)
+    condition_weight = where.condition_weight
     if condition_weight is None:
         condition_weight = 1.0 if by_gradient else CONDITION_WEIGHT
-    elif not condition_weight > 0:
-        raise ValueError(f"condition_weight must be positive, got {condition_weight!r}")
-    problem = checked(problem)
     if by_gradient and has_integrals(problem):
-        raise ValueError(
-            "integrals are computed for polynomials alone; use the default recipe with width=0"
-        )
+        raise ValueError("integrals are computed for polynomials alone; use pann.Polynomial(...)")
     # A constant in pieces is no help to a network, which has to tie them.
-    has_pieces = basis is None and points is None and degree != 0
+    has_pieces = method.basis is None and points is None and degree != 0
     if not by_gradient and has_pieces and problem.domain.time is None:
         problem = with_breaks(problem)
+    if run.memory is not None and not by_gradient and is_inverse(problem):
+        raise ValueError(
+            "where parameters are found from data nothing is made in chunks; leave memory out, or "
+            "use pann.Training.paper()"
+        )
     setup = Setup(
         problem,
-        problem.asked.orders,
         points,
         sampling,
-        seed,
-        report,
+        run.seed,
         condition_points,
-        float(condition_weight),
-        make_ansatz(problem),
-        condition_sampling,
-        memory=None if memory is None else parse_bytes(memory),
+        where.condition_sampling,
+        condition_weight,
+        ansatz=make_ansatz(problem),
+        memory=None if run.memory is None else parse_bytes(run.memory),
     )
-    if memory is not None and not by_gradient and is_inverse(problem):
-        raise ValueError(
-            "where parameters are found from data by the default recipe nothing is made in chunks; "
-            "leave memory out, or give recipe='paper'"
-        )
-    default_width = PAPER_WIDTH if by_gradient else DEFAULT_WIDTH
-    default_depth = PAPER_DEPTH if by_gradient else DEFAULT_DEPTH
+    architectures = _architectures(problem, method, run.precision)
+    _check_smoothness(setup.orders, architectures[0])
+    if method.basis is not None:
+        return Plan(setup, [method.basis], architectures)
+    degrees = degrees_to_try(problem) if degree is None else (degree,)
+    seen = problem.domain.names if method.axes is None else method.axes
+    families = {axis: family for axis, family in problem.pieces.items() if axis in seen}
+    ladder = [make_basis(problem.domain, each, families=families, axes=seen) for each in degrees]
+    return Plan(setup, ladder, architectures)
+
+
+def _architectures(
+    problem: Problem, method: Polynomial | Hybrid | Training, precision: str
+) -> list[Architecture]:
+    """The networks to race: one for each activation, without layers where there is no network."""
+    by_gradient = isinstance(method, Training)
+    network = None if isinstance(method, Polynomial) else method.network
+    has_network = network is not None or isinstance(method, Hybrid)
+    network = MLP() if network is None else network
+    usual, depth = (PAPER_WIDTH, PAPER_DEPTH) if by_gradient else (DEFAULT_WIDTH, DEFAULT_DEPTH)
+    width = (network.width or usual) if has_network else 0
     activations = PAPER_ACTIVATIONS if by_gradient else DEFAULT_ACTIVATIONS
-    architectures = [
+    return [
         Architecture(
-            widths=check_widths(default_width if width is None else width, depth or default_depth),
+            widths=check_widths(width, network.depth or depth),
             activation=activation_named(choice),
-            embedding=_periodic(problem.domain, embedding),
+            embedding=_periodic(problem.domain, network.embedding),
             dropout=0.0,
             initialization=None,
             bias=False,
             precision=precision,
-            kind=network,
+            kind="modified" if network.gated else "mlp",
         )
-        for choice in (activations if activation is None else (activation,))
+        for choice in (activations if network.activation is None else (network.activation,))
     ]
-    _check_smoothness(setup.orders, architectures[0])
-    if basis is not None:
-        return Plan(setup, [basis], architectures)
-    if degree is not None and (not isinstance(degree, int) or isinstance(degree, bool)):
-        raise ValueError(f"degree must be a whole number, got {degree!r}; use degree=12")
-    degrees = degrees_to_try(problem) if degree is None else (degree,)
-    seen = problem.domain.names if axes is None else tuple(axes)
-    families = {axis: family for axis, family in problem.pieces.items() if axis in seen}
-    ladder = [make_basis(problem.domain, each, families=families, axes=seen) for each in degrees]
-    return Plan(setup, ladder, architectures)
 
 
 def as_points(points: Points | int | npt.ArrayLike | None, domain: Box) -> Points | int | None:
@@ -145,10 +143,8 @@ def as_points(points: Points | int | npt.ArrayLike | None, domain: Box) -> Point
     return Points(array.astype(float))
 
 
-def degree_by_rule(c: float, points: Points | int | None, degree: int | None = None) -> int:
+def degree_by_rule(c: float, points: Points | int | None) -> int:
     """ceil(c N) + 8, the paper's rule for Poisson's and the Allen-Cahn equation."""
-    if degree is not None:
-        raise ValueError(f"degree={degree} and c={c:g} both give the degree; use one of them")
     if points is None:
         raise ValueError("c gives the degree by the number of points, ceil(c N) + 8; give points=N")
     count = len(points.coordinates) if isinstance(points, Points) else points
@@ -176,5 +172,5 @@ def _check_smoothness(orders: tuple[Order, ...], architecture: Architecture) -> 
     if architecture.widths and limit is not None and highest > limit:
         raise ValueError(
             f"the equation has derivatives of order {highest}, but {architecture.activation} has "
-            f"only {limit}; use activation='tanh', or width=0 for no network"
+            f"only {limit}; use activation='tanh', or pann.Polynomial(...) without a network"
         )

@@ -1,7 +1,14 @@
-"""The polynomial half by itself: as a model, and carried from one basis to another."""
+"""The polynomial half by Gauss-Newton, its degree raised until the solution is resolved.
 
-import functools
-from typing import Any
+`climb` goes up the degrees; `solve_on_basis` is one of them: points that fit the basis, steps of
+Gauss-Newton (one if all is linear), what the problem leaves open, and the residual at fresh points.
+A degree starts from the one before it, where that was near a solution.
+"""
+
+import dataclasses
+import math
+import time
+from collections.abc import Iterable, Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -10,19 +17,192 @@ import numpy as np
 from pann.basis import Basis
 from pann.domain import Box
 from pann.model.pann import PANN, Parameters
-from pann.runtime import chunks
-from pann.solvers.newton import Unknowns
-from pann.solvers.solution import Solution
+from pann.pde.collocation import Placed
+from pann.pde.conditions import Break
+from pann.pde.placing import points_per_axis_of
+from pann.pde.problem import Problem
+from pann.runtime.limits import Stopped, product_rate
+from pann.solvers.assessment import indicator, relative_errors
+from pann.solvers.determinacy import (
+    constant_in_space,
+    free_part,
+    function_norms,
+    is_linear,
+    without_free_part,
+)
+from pann.solvers.newton import Unknowns, newton, start
+from pann.solvers.setup import Setup
+from pann.solvers.solution import Report, Solution, progress_of
+
+# Degrees to try by dimension, and in more dimensions.
+LADDERS = {1: (8, 16, 32, 64, 128, 256, 512, 1024), 2: (8, 14, 22, 32, 44, 60), 3: (6, 9, 13, 17)}
+HIGH_DIMENSIONAL = (3, 5, 7)
+# On many elements, or in many dimensions, the degrees end before there are more coefficients.
+MAX_LADDER_COLUMNS = 3_000
+# A solution with a smaller relative residual at fresh points is resolved.
+RESOLVED = 1e-10
+# A polynomial with a larger relative residual may be far from any solution.
+NEAR = 1e-3
+# The stability of a problem has settled if it falls by no more than this from one degree to the
+# next. Where it goes on to fall, equation and conditions do not determine the solution.
+SETTLED = 0.3
+# Next to a network the polynomial has at most so many coefficients: each step factorizes them.
+MAX_COLUMNS_WITH_NETWORK = 400
+# Floating-point operations of a Newton step over rows x columns^2.
+SOLVE_WORK = 8.0
+
+
+def degrees_to_try(problem: Problem) -> tuple[int, ...]:
+    """The degrees by dimension; on many elements, or in many dimensions, those not too large."""
+    dimension = problem.domain.dimension
+    degrees = LADDERS.get(dimension, HIGH_DIMENSIONAL)
+    elements = math.prod(family.num_pieces for family in problem.pieces.values())
+    columns = [
+        elements * math.comb(degree + dimension, dimension) * len(problem.fields)
+        for degree in degrees
+    ]
+    affordable = sum(count <= MAX_LADDER_COLUMNS for count in columns)
+    return degrees[: max(affordable, 1)]
+
+
+def climb(
+    setup: Setup,
+    ladder: Sequence[Basis],
+    precision: str,
+    start_from: Solution | None,
+    begin: float,
+) -> tuple[Solution, Solution]:
+    """The solution in the first basis that resolves it, or the last; and that in a small one."""
+    tried: list[Solution] = []
+    is_found = False
+    ended: Stopped | None = None
+    is_rung = len(ladder) > 1
+    try:
+        for solution in solutions_on(setup, ladder, precision, start_from, begin, is_rung=is_rung):
+            is_stable = not is_rung or has_settled(tried[-1] if tried else None, solution)
+            is_found = solution.residual <= RESOLVED and is_stable
+            tried.append(solution)
+            what = f"degree {solution.report.degree}"
+            setup.report(progress_of(solution, what, len(tried), len(ladder)))
+            if is_found:
+                break
+    except Stopped as stopped:
+        ended = stopped
+    small = [each for each in tried if is_small(setup.problem, each.model.basis)] or tried[:1]
+    if ended is None:
+        return tried[-1], small[-1]
+    rest = [] if is_found else ladder[len(tried) : len(tried) + 1]
+    following = [f"degree {int(np.max(basis.degrees))}" for basis in rest]
+    return stopped_by(tried[-1], ended, *following), small[-1]
+
+
+def solutions_on(
+    setup: Setup,
+    bases: Iterable[Basis],
+    precision: str,
+    start_from: Solution | None,
+    begin: float,
+    *,
+    is_rung: bool,
+) -> Iterator[Solution]:
+    """The solution in each basis; `Stopped` where the next would not be done in time."""
+    solution: Solution | None = None
+    seconds = 0.0
+    for basis in bases:
+        if solution is not None:
+            _check_time(setup, basis, solution, seconds)
+        begun = time.monotonic()
+        solution = solve_on_basis(setup, basis, precision, start_from, begin, is_rung=is_rung)
+        seconds = time.monotonic() - begun
+        # From a poor start Newton's method may end in another solution of the equation.
+        start_from = solution if solution.residual < NEAR else None
+        yield solution
+
+
+def solve_on_basis(
+    setup: Setup,
+    basis: Basis,
+    precision: str,
+    before: Solution | None,
+    begin: float,
+    *,
+    is_rung: bool = False,
+) -> Solution:
+    """The solution in one basis; `is_rung` if others of other sizes follow."""
+    problem, num_fields = setup.problem, len(setup.problem.fields)
+    unknowns = start(basis.num_terms, num_fields, problem.parameters, precision)
+    if before is not None:
+        unknowns = carried(before, basis, unknowns)
+    ones = np.ones(len(problem.parameters))
+    norms = np.append(function_norms(basis, num_fields), ones)
+    constants = np.append(np.tile(constant_in_space(basis), num_fields), ones == 0)
+    placed = setup.placed(basis)
+    _check_rows(placed, len(norms))
+    unknowns, outcome = newton(
+        setup.system(basis, precision, placed=placed),
+        unknowns,
+        is_rung=is_rung,
+        norms=norms,
+        constants=constants,
+        checkpoint=setup.checkpoint.within(f"terms {basis.num_terms}"),
+    )
+    free = free_part(problem, basis, outcome.weakest)
+    if free is not None and free.note is not None:
+        unknowns = without_free_part(unknowns, outcome.weakest, norms)
+    model = polynomial_model(problem.domain, basis, unknowns, precision)
+    rel_l2, field_errors = relative_errors(problem, model, setup.ansatz)
+    residual = indicator(setup, placed[1:], model, unknowns.parameters)
+    if free is not None and free.refusal is not None and (residual < NEAR or is_linear(problem)):
+        raise ValueError(free.refusal)
+    return Solution(
+        model=model,
+        fields=problem.fields,
+        parameters={name: float(value) for name, value in unknowns.parameters.items()},
+        report=Report(
+            how=f"Gauss-Newton on the polynomial{_breaks(problem)}, {len(outcome.sums) - 1} steps",
+            degree=int(np.max(basis.degrees, initial=0)),
+            num_points=sum(len(each.points) for each in placed),
+            residual=residual,
+            stability=outcome.weakest.stability,
+            notes=[] if free is None else [free.note or str(free.refusal)],
+            rel_l2=rel_l2,
+            stop=outcome.reason,
+            seconds=time.perf_counter() - begin,
+            history={"sum of squares": outcome.sums},
+            field_errors=field_errors,
+        ),
+        problem=problem,
+        ansatz=setup.ansatz,
+    )
+
+
+def is_small(problem: Problem, basis: Basis) -> bool:
+    """Whether a basis is small enough to be trained with a network."""
+    return basis.num_terms * len(problem.fields) <= MAX_COLUMNS_WITH_NETWORK
+
+
+def has_settled(before: Solution | None, now: Solution) -> bool:
+    """Whether a larger basis found the problem as stable as a smaller one."""
+    if before is None or before.report.stability is None or now.report.stability is None:
+        return False
+    return now.report.stability >= SETTLED * before.report.stability
+
+
+def stopped_by(solution: Solution, stopped: Stopped | str, *following: str) -> Solution:
+    """The best solution so far, with what ended the work and what would have come next."""
+    ahead = f"; next would have been {' and '.join(following)}" if following else ""
+    stop = f"stopped by {stopped}{ahead}"
+    report = dataclasses.replace(solution.report, stop=stop, stopped=str(stopped))
+    return dataclasses.replace(solution, report=report)
 
 
 def carried(before: Solution, basis: Basis, unknowns: Unknowns) -> Unknowns:
     """The coefficients of an earlier solution in a larger basis."""
-    place = {tuple(index): k for k, index in enumerate(basis.indices.tolist())}
-    b = np.asarray(unknowns.b).copy()
-    old = np.asarray(before.model.parameters.b)
-    for k, index in enumerate(before.model.basis.indices.tolist()):
-        if tuple(index) in place:
-            b[place[tuple(index)]] = old[k]
+    b, old = np.asarray(unknowns.b).copy(), np.asarray(before.model.parameters.b)
+    new_row = {tuple(index): row for row, index in enumerate(basis.indices.tolist())}
+    for index, coefficients in zip(before.model.basis.indices.tolist(), old, strict=True):
+        if tuple(index) in new_row:
+            b[new_row[tuple(index)]] = coefficients
     parameters = {
         name: jnp.asarray(before.parameters.get(name, value), b.dtype)
         for name, value in unknowns.parameters.items()
@@ -33,22 +213,46 @@ def carried(before: Solution, basis: Basis, unknowns: Unknowns) -> Unknowns:
 def polynomial_model(domain: Box, basis: Basis, unknowns: Unknowns, precision: str) -> PANN:
     """A model without a network."""
     num_terms, num_fields = unknowns.b.shape
-    filled = _filled(num_terms, num_fields, precision, unknowns.b.dtype, chunks.chosen())
-    parameters = Parameters(network=None, b=unknowns.b, bias=None, **filled)
-    return PANN(domain, basis, parameters, precision, None if num_fields == 1 else num_fields)
-
-
-@functools.lru_cache(maxsize=16)
-def _filled(
-    num_terms: int, num_fields: int, precision: str, dtype: np.dtype, device: object
-) -> dict[str, Any]:
-    """The parameters that all models of a size without a network share; `device` has them."""
     # Arrays of NumPy are only moved: JAX would compile a program to fill one of every size.
-    return jax.device_put(
+    others = jax.device_put(
         {
             "a": np.zeros((0, num_fields), precision),
             "keep_a": np.ones(0, bool),
             "keep_b": np.ones(num_terms, bool),
-            "overlap": np.zeros((num_terms, num_fields), dtype),
+            "overlap": np.zeros((num_terms, num_fields), unknowns.b.dtype),
         }
     )
+    parameters = Parameters(network=None, b=unknowns.b, bias=None, **others)
+    return PANN(domain, basis, parameters, precision, None if num_fields == 1 else num_fields)
+
+
+def _check_time(setup: Setup, basis: Basis, last: Solution, seconds: float) -> None:
+    """Stop where a larger basis would not be done in time, by the seconds that the last took."""
+    if setup.run.deadline == math.inf:
+        return
+    steps = max(len(last.report.history["sum of squares"]) - 1, 1)
+    work = [_solve_work(setup.problem, each) for each in (last.model.basis, basis)]
+    setup.run.check_time(seconds + steps * (work[1] - work[0]) / product_rate())
+
+
+def _solve_work(problem: Problem, basis: Basis) -> float:
+    """Floating-point operations of a step: a factorization, and twice the Jacobian."""
+    columns = basis.num_terms * len(problem.fields)
+    points = points_per_axis_of(problem, basis) ** problem.domain.dimension
+    return SOLVE_WORK * max(points * problem.asked.num_residuals, columns) * columns**2
+
+
+def _check_rows(placed: Sequence[Placed], num_columns: int) -> None:
+    """Refuse fewer rows than unknowns, which leave some of these open."""
+    num_rows = sum(each.target.size for each in placed)
+    if num_rows < num_columns:
+        raise ValueError(
+            f"{num_rows} values at points are too few for {num_columns} coefficients; give more "
+            "points, or a lower degree"
+        )
+
+
+def _breaks(problem: Problem) -> str:
+    """Where the polynomial breaks because the equation jumps."""
+    at = [f"{c.axis} = {c.at:.6g}" for c in problem.conditions if isinstance(c, Break)]
+    return f", in pieces that meet at {', '.join(at)}" if at else ""

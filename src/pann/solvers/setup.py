@@ -1,20 +1,24 @@
-"""In which chunks a problem's points fit a budget of memory, and in which parts a cache.
+"""A problem with its points: where equation and conditions are to hold, and in which chunks.
 
-Without a budget, and on one device, there are no chunks at all: tables are made once and kept.
+`Setup` is the discretization: problem, points, weights, and the memory that they may take. Its
+`Run` says how the work goes on: who gets reports, where checkpoints are written, when time is up.
+Without a memory budget, and on one device, there are no chunks: tables are made once and kept.
 """
 
 import dataclasses
 import functools
 import math
 import os
+import time
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
 from pann.basis import Basis
-from pann.basis.in_program import check_in_program, is_in_program
+from pann.basis.basis import check_in_program, is_in_program
 from pann.domain import Box
 from pann.io.checkpoint import NOWHERE, Checkpoint
 from pann.model.architecture import Architecture
@@ -34,129 +38,79 @@ from pann.pde.problem import Problem
 from pann.points import Points, sample, uniform
 from pann.runtime import chunks
 from pann.runtime.chunks import Chunking, chunking
-from pann.runtime.limits import Report
+from pann.runtime.limits import Report, Stopped
+from pann.runtime.platform import on_cpu
 from pann.solvers.newton import Blocks
-
-# Arrays of the size of a layer's derivatives, of a table and of a Jacobian that a program holds at
-# once, backward pass included.
-LAYER_COPIES, TABLE_COPIES, JACOBIAN_COPIES = 4.0, 3.0, 3.0
-# Of the budget, what chunks may take: the rest is the compiler's, and the sampling's.
-SHARE = 0.8
-# Chunks smaller than this are bound by calls.
-FEWEST_POINTS = 100
-# What a core has at hand of each derivative of a layer: 512 points of 100 units measured best, in
-# either precision; twice that where work is handed out to several cores, which takes time. Parts of
-# fewer points than the third number are bound by calls.
-CACHED_NUMBERS, CACHED_NUMBERS_SHARED, FEWEST_CACHED_POINTS = 51_200, 102_400, 128
-
-
-def gradient_chunking(
-    inside: Placed, basis: Basis, architecture: Architecture, trials: int, memory: int | None
-) -> Chunking | None:
-    """Chunks for the loss of all trials and its gradient."""
-    item = np.dtype(architecture.precision).itemsize
-    units = sum(architecture.widths) * trials
-    layers = units * len(propagated(inside.orders)) * LAYER_COPIES
-    stored = _stored(inside, item) + 2 * item * trials
-    return _chunking(inside, basis, item, layers, stored, memory)
-
-
-def cached_points(architecture: Architecture, trials: int) -> int | None:
-    """How many points gradients take at once: those of the cache; on a GPU, all there are."""
-    if jax.default_backend() != "cpu" or not architecture.widths:
-        return None
-    cores, units = _num_cores(), max(architecture.widths) * trials
-    numbers = CACHED_NUMBERS if cores == 1 else CACHED_NUMBERS_SHARED
-    return cores * max(FEWEST_CACHED_POINTS, numbers // units)
-
-
-def _num_cores() -> int:
-    """Cores that this process may use, where the system tells."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def system_chunking(
-    inside: Placed, basis: Basis, precision: str, num_network_parameters: int, memory: int | None
-) -> Chunking | None:
-    """Chunks for the rows of a least-squares problem in all parameters."""
-    item, residuals = np.dtype(precision).itemsize, inside.target.reshape(len(inside.points), -1)
-    columns = basis.num_terms * residuals.shape[1] + num_network_parameters
-    rows = residuals.shape[1] * columns * JACOBIAN_COPIES
-    return _chunking(inside, basis, item, rows, _stored(inside, item), memory, 4.0 * columns**2)
-
-
-def _stored(inside: Placed, item: int) -> float:
-    """Bytes of a point that are there all the time: coordinates, twice, and what it is given."""
-    arrays = [inside.points, inside.points, inside.target, *inside.extra.values()]
-    numbers = sum(array.size for array in arrays) / len(inside.points)
-    return item * (numbers + 1)
-
-
-def _chunking(
-    inside: Placed,
-    basis: Basis,
-    item: int,
-    numbers: float,
-    stored: float,
-    memory: int | None,
-    fixed: float = 0.0,
-) -> Chunking | None:
-    """`numbers` are those a point takes in a chunk beside its tables, `fixed` those of no point."""
-    count = len(inside.points)
-    tables = basis.num_terms * (len(inside.orders) + 1)
-    whole = count * (stored + item * (tables + numbers)) + item * fixed
-    is_spread = chunks.several() and is_in_program(basis)
-    if not is_spread and (memory is None or whole <= memory):
-        return None
-    check_in_program(basis)
-    a_point = item * (TABLE_COPIES * tables + numbers)
-    budget = math.inf if memory is None else SHARE * memory - count * stored - item * fixed
-    num_devices = jax.device_count()
-    if budget * num_devices < a_point * min(count, FEWEST_POINTS):
-        needed = (count * stored + item * fixed + a_point * FEWEST_POINTS) / SHARE
-        raise ValueError(
-            f"{count:,} points do not fit in memory={memory:,} bytes, in whatever chunks; give at "
-            f"least {math.ceil(needed / 1e6):,}MB, fewer points, or a smaller model"
-        )
-    return chunking(count, min(count, budget * num_devices / a_point))
-
-
-# ---- A problem with the points where its equation and conditions are asked to hold ----
-
 
 # Conditions count more than the equation, whose residual is large where u is not yet resolved.
 CONDITION_WEIGHT = 100.0
+# Random points that are not trained on.
 NUM_FRESH = 2_000
-# A tensor grid in more dimensions has too many points; a random one needs some for each term.
+# A tensor grid in more dimensions has too many points; random points are as many per term.
 MAX_GRID_DIMENSION = 3
-POINTS_A_TERM = 6
+POINTS_PER_TERM = 6
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """How the work goes on, whatever is solved: reports, checkpoints and the time there is."""
+
+    report: Report = lambda progress: None
+    checkpoint: Checkpoint = NOWHERE
+    time_limit: float | None = None  # seconds
+    deadline: float = math.inf  # of time.monotonic(), where the time limit ends
+
+    def check_time(self, seconds: float) -> None:
+        """Raise `Stopped` if work that takes so many seconds would end after the deadline."""
+        if time.monotonic() + seconds > self.deadline:
+            raise Stopped(f"the time limit of {self.time_limit:g} s")
 
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-    """A problem with its points."""
+    """A problem with its points.
+
+    `points` and `sampling` are those inside, `condition_points` the number on all faces together;
+    None chooses them by the basis. `data_weight` is that of data, if not as of other conditions.
+    What would take more than `memory` bytes is made in chunks.
+    """
 
     problem: Problem
-    orders: tuple[Order, ...]
-    points: Points | int | None
-    sampling: str | None
-    seed: int
-    report: Report
+    points: Points | int | None = None
+    sampling: str | None = None
+    seed: int = 0
     condition_points: int | None = None
-    condition_weight: float = CONDITION_WEIGHT
-    ansatz: Ansatz | None = None
     condition_sampling: str | None = None
-    checkpoint: Checkpoint = NOWHERE
-    data_weight: float | None = None  # if not as the conditions
-    memory: int | None = None  # bytes; what is larger is made in chunks
-    time_limit: float | None = None  # seconds; it ends at `deadline` by time.monotonic()
-    deadline: float = math.inf
+    condition_weight: float = CONDITION_WEIGHT
+    data_weight: float | None = None
+    ansatz: Ansatz | None = None
+    memory: int | None = None
+    run: Run = Run()
+
+    @property
+    def orders(self) -> tuple[Order, ...]:
+        """The derivatives that the equation asks for."""
+        return self.problem.asked.orders
+
+    @property
+    def report(self) -> Report:
+        return self.run.report
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        return self.run.checkpoint
+
+    def with_run(self, **changes: Any) -> "Setup":
+        """The same discretization in a run with another report, checkpoint or time limit."""
+        return dataclasses.replace(self, run=dataclasses.replace(self.run, **changes))
+
+    def within(self, name: str) -> "Setup":
+        """The same with checkpoints under a name of their own."""
+        return self.with_run(checkpoint=self.checkpoint.within(name))
 
     def placed(self, basis: Basis, at_least: int = 0) -> list[Placed]:
         """Points that fit the basis, and at least so many inside unless the user chose them."""
-        problem = self.problem
+        problem, is_grid = self.problem, self.problem.domain.dimension <= MAX_GRID_DIMENSION
         per_axis = points_per_axis_of(problem, basis, at_least)
         on_faces = OnFaces(self.condition_sampling, seed=self.seed)
         if isinstance(self.points, Points):
@@ -167,16 +121,16 @@ class Setup:
             sampler = self.sampling or "gauss"
             inside = sample(sampler, problem.domain, self.points, self.seed).coordinates
             per_axis = max(per_axis, points_per_axis_of(problem, basis, len(inside)))
-        elif problem.domain.dimension > MAX_GRID_DIMENSION:
-            count = max(at_least, POINTS_A_TERM * basis.num_terms)
-            inside = sample("sobol", problem.domain, count, self.seed).coordinates
-        else:
+        elif is_grid:
             inside = points_inside(problem, per_axis)
-        if problem.domain.dimension > MAX_GRID_DIMENSION and on_faces.given is None:
-            count = math.ceil(POINTS_A_TERM * basis.num_terms / num_faces(problem))
+        else:
+            count = max(at_least, POINTS_PER_TERM * basis.num_terms)
+            inside = sample("sobol", problem.domain, count, self.seed).coordinates
+        if not is_grid and on_faces.given is None:
+            count = math.ceil(POINTS_PER_TERM * basis.num_terms / _num_faces(problem))
             on_faces = OnFaces(self.condition_sampling or "sobol", count, self.seed)
         if self.condition_points is not None:
-            per_axis = points_an_axis(problem, self.condition_points)
+            per_axis = _points_per_axis_on_faces(problem, self.condition_points)
         conditions = [
             dataclasses.replace(placed, weight=self._weight(placed) * placed.weight)
             for placed in place_conditions(problem, per_axis, on_faces)
@@ -185,7 +139,7 @@ class Setup:
         return placed if self.ansatz is None else [self.ansatz.wrap(each) for each in placed]
 
     def _weight(self, placed: Placed) -> float:
-        if self.data_weight is not None and placed.name.startswith("data"):
+        if self.data_weight is not None and placed.kind == "data":
             return self.data_weight
         return self.condition_weight
 
@@ -205,7 +159,7 @@ class Setup:
     ) -> Blocks:
         """The blocks of a least-squares problem, the equation's in chunks if it is too large."""
         inside, *conditions = self.placed(basis, at_least) if placed is None else placed
-        parts = system_chunking(inside, basis, precision, num_network_parameters, self.memory)
+        parts = _system_chunking(inside, basis, precision, num_network_parameters, self.memory)
         make = functools.partial(make_block, problem=self.problem, basis=basis, precision=precision)
         first = (
             make(inside)
@@ -229,20 +183,20 @@ def _fresh_points(domain: Box, seed: int) -> Float[np.ndarray, "points d"]:
     return uniform(domain, NUM_FRESH, seed=seed + 7).coordinates
 
 
-def conditions_of(blocks: Blocks) -> tuple[Block, ...]:
-    """The blocks of the conditions, which are never in chunks."""
-    return tuple(block for block in blocks[1:] if isinstance(block, Block))
+def is_data(rows: Placed | Block) -> bool:
+    """Whether rows are those of measured values, which may be noisy."""
+    return rows.kind == "data"
 
 
-def points_an_axis(problem: Problem, condition_points: int) -> int:
+def _points_per_axis_on_faces(problem: Problem, condition_points: int) -> int:
     """Points along each axis of a face, so that there are about so many on all faces together."""
     along = problem.domain.dimension - 1
     if along == 0:
         return 1
-    return max(1, round((condition_points / num_faces(problem)) ** (1 / along)))
+    return max(1, round((condition_points / _num_faces(problem)) ** (1 / along)))
 
 
-def num_faces(problem: Problem) -> int:
+def _num_faces(problem: Problem) -> int:
     """How many faces have conditions, at least one; a face counts as often as it has them."""
     count = 0
     for condition in problem.conditions:
@@ -251,3 +205,90 @@ def num_faces(problem: Problem) -> int:
         elif not isinstance(condition, Break | Data):
             count += 1
     return max(count, 1)
+
+
+# ---- Memory ----
+
+# Arrays of the size of a layer's derivatives, of a table and of a Jacobian that a program holds at
+# once, backward pass included.
+LAYER_COPIES, TABLE_COPIES, JACOBIAN_COPIES = 4.0, 3.0, 3.0
+# The fraction of the budget that chunks may take: the rest is for the compiler and for sampling.
+CHUNK_FRACTION = 0.8
+# Smaller chunks are bound by the overhead of calls.
+FEWEST_POINTS = 100
+# Numbers of each derivative of a layer that fit in a core's cache: 512 points of 100 units measured
+# best, in either precision; twice that where several cores share the work, which takes time.
+CACHED_NUMBERS, CACHED_NUMBERS_SHARED = 51_200, 102_400
+# Fewer points at once are bound by the overhead of calls.
+FEWEST_CACHED_POINTS = 128
+
+
+def gradient_chunking(
+    inside: Placed, basis: Basis, architecture: Architecture, trials: int, memory: int | None
+) -> Chunking | None:
+    """Chunks for the loss of all trials and its gradient."""
+    item = np.dtype(architecture.precision).itemsize
+    units = sum(architecture.widths) * trials
+    layers = units * len(propagated(inside.orders)) * LAYER_COPIES
+    return _chunking(inside, basis, item, layers, 2.0 * item * trials, memory)
+
+
+def cached_points(architecture: Architecture, trials: int) -> int | None:
+    """How many points a gradient takes at once: those that fit in the cache; on a GPU, all."""
+    if not on_cpu() or not architecture.widths:
+        return None
+    cores, units = _num_cores(), max(architecture.widths) * trials
+    numbers = CACHED_NUMBERS if cores == 1 else CACHED_NUMBERS_SHARED
+    return cores * max(FEWEST_CACHED_POINTS, numbers // units)
+
+
+def _num_cores() -> int:
+    """Cores that this process may use, where the system says."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _system_chunking(
+    inside: Placed, basis: Basis, precision: str, num_network_parameters: int, memory: int | None
+) -> Chunking | None:
+    """Chunks for the rows of a least-squares problem in all parameters."""
+    item, num_residuals = np.dtype(precision).itemsize, inside.target[0].size
+    columns = basis.num_terms * num_residuals + num_network_parameters
+    rows = num_residuals * columns * JACOBIAN_COPIES
+    return _chunking(inside, basis, item, rows, 0.0, memory, 4.0 * columns**2)
+
+
+def _chunking(
+    inside: Placed,
+    basis: Basis,
+    item: int,
+    numbers: float,
+    stored: float,
+    memory: int | None,
+    fixed: float = 0.0,
+) -> Chunking | None:
+    """Chunks where all points take more than `memory`, or where several devices share them.
+
+    A point takes `numbers` in its chunk, without its tables; `stored` are the bytes that it takes
+    all the time, without its coordinates and targets; `fixed` numbers belong to no point.
+    """
+    count = len(inside.points)
+    arrays = [inside.points, inside.points, inside.target, *jax.tree.leaves(inside.operator)]
+    stored += item * (sum(array.size for array in arrays) / count + 1)
+    tables = basis.num_terms * (len(inside.orders) + 1)
+    whole = count * (stored + item * (tables + numbers)) + item * fixed
+    is_spread = chunks.several() and is_in_program(basis)
+    if not is_spread and (memory is None or whole <= memory):
+        return None
+    check_in_program(basis)
+    per_point = item * (TABLE_COPIES * tables + numbers)
+    base = count * stored + item * fixed
+    budget = math.inf if memory is None else (CHUNK_FRACTION * memory - base) * jax.device_count()
+    if budget < per_point * min(count, FEWEST_POINTS):
+        needed = (base + per_point * FEWEST_POINTS) / CHUNK_FRACTION
+        raise ValueError(
+            f"{count:,} points do not fit in memory={memory:,} bytes, in whatever chunks; give at "
+            f"least {math.ceil(needed / 1e6):,}MB, fewer points, or a smaller model"
+        )
+    return chunking(count, min(count, budget / per_point))

@@ -3,18 +3,34 @@
 import dataclasses
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 
-from pann.io import Contents, FileError, model_from_state, model_state, write
+from pann.basis import Basis
+from pann.io import Contents, FileError, write
+from pann.io.checks import check_dict, check_number, check_string, one_line, shown
+from pann.io.codec import Listed, Optional, Plain, Prefixed, Record, Values, decode, encode
+from pann.io.models import MODEL
+from pann.methods import (
+    MLP,
+    Hybrid,
+    Polynomial,
+    SolveMethod,
+    Training,
+    Windows,
+    method_description,
+    method_from_description,
+)
+from pann.model.architecture import Architecture
 from pann.model.pann import PANN, Parts
-from pann.network import MLP
+from pann.network import Activation, ModifiedMLP
+from pann.network.activations import ACTIVATIONS
 from pann.pde.checks import has_integrals
 from pann.pde.evaluation import evaluate_derivative, evaluate_parts, evaluate_solution
-from pann.pde.hard_conditions import Ansatz, ansatz_from_state, ansatz_state, split_arrays
+from pann.pde.hard_conditions import ANSATZ, Ansatz
 from pann.pde.problem import Problem
 from pann.runtime.limits import Progress
 
@@ -68,6 +84,7 @@ class Solution:
     `solution(0.1, 0.2)`; numbers or arrays that broadcast.
 
     Where conditions are hard, `ansatz` makes u of the model, which then is the free factor v.
+    `method` is how it was solved, with every choice filled in: `pann.solve(problem, method)`.
     """
 
     model: PANN
@@ -76,6 +93,7 @@ class Solution:
     report: Report
     problem: Problem | None = None
     ansatz: Ansatz | None = None
+    method: SolveMethod | None = None
 
     def __call__(self, *in_order: Any, **coordinates: Any) -> Any:
         """u, or a tuple of all fields, in the shape of the coordinates."""
@@ -157,33 +175,34 @@ class Solution:
             data[f"{name}_polynomial"] = (domain.names, of_polynomial)
         return xarray.Dataset(data, dict(zip(domain.names, axes, strict=True)))
 
-    def refine(self, problem: Problem, **options: Any) -> "Solution":
-        """Go on from here: solve the problem, options as in `pann.solve`, starting with this.
+    def refine(
+        self, problem: Problem, method: SolveMethod | None = None, **options: Any
+    ) -> "Solution":
+        """Go on from here: solve the problem, as `pann.solve` does, starting with this.
 
-        Without a degree the basis stays as it is; a network that is there is trained further.
+        Unless the method has a degree the basis stays as it is; a network that is there is trained
+        further.
         """
         from pann.solvers.solve import solve
 
-        if not {"degree", "basis", "c"} & set(options):
-            options["basis"] = self.model.basis
-        if "width" not in options:
-            options |= network_options(self.model)
-        return solve(problem, start_from=self, **options)
+        if not isinstance(method, Windows):
+            method = continued(Hybrid() if method is None else method, self.model)
+        return solve(problem, method, start_from=self, **options)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Lines in one dimension, heat maps in two, slices through the middle beyond.
 
         Where there is time: over time and space, or snapshots if space has more dimensions.
         """
-        from pann.plot import fields
+        from pann.plot import solution
 
-        return fields.plot(self, path)
+        return solution.plot(self, path)
 
     def plot_history(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Every term of the loss, and the residual at points not used, over the records."""
-        from pann.plot import history
+        from pann.plot import solution
 
-        return history.plot_history(self, path)
+        return solution.plot_history(self, path)
 
     def animate(
         self, path: str | os.PathLike[str], frames: int = 60, seconds: float | int = 6.0
@@ -198,17 +217,7 @@ class Solution:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a `.pann` file; `pann.load` opens it and needs no code of yours."""
-        state, arrays = model_state(self.model)
-        ansatz, ansatz_arrays = ansatz_state(self.ansatz)
-        header = {
-            "model": state,
-            "ansatz": ansatz,
-            "fields": list(self.fields),
-            "parameters": dict(self.parameters),
-            "report": _to_json(dataclasses.asdict(self.report)),
-            "problem": None if self.problem is None else self.problem.name,
-        }
-        write(path, KIND, header, arrays | ansatz_arrays)
+        write(path, KIND, *encode(SOLUTION, self))
 
     def __str__(self) -> str:
         report = self.report
@@ -261,20 +270,73 @@ def _next(solution: Solution) -> str:
     if solution.problem is not None and has_integrals(solution.problem):
         return f"give a higher degree than {report.degree}"
     return (
-        f"give a higher degree than {report.degree}, or width=32 for a network beside the "
-        "polynomial"
+        f"give a higher degree than {report.degree}, or a network, "
+        "pann.Hybrid(network=pann.MLP(width=32))"
     )
 
 
-def network_options(model: PANN) -> dict[str, Any]:
-    """The options of `solve` that ask for the network that a model has."""
+def network_of(model: PANN) -> MLP | None:
+    """The options that ask for the network that a model has."""
     network = model.parameters.network
     if network is None:
-        return {}
-    if isinstance(network, MLP):
-        return {"width": tuple(bias.shape[0] for bias in network.biases)}
-    width, depth = network.biases[0].shape[0], len(network.biases)
-    return {"network": "modified", "width": width, "depth": depth}
+        return None
+    widths = tuple(bias.shape[0] for bias in network.biases)
+    return _network(widths, network.activation, gated=isinstance(network, ModifiedMLP))
+
+
+def _network(widths: tuple[int, ...], activation: Activation, *, gated: bool) -> MLP:
+    names = {each: name for name, each in ACTIVATIONS.items()}
+    name = names.get(activation, activation)
+    if gated:
+        return MLP(width=widths[0], depth=len(widths), activation=name, gated=True)
+    return MLP(width=widths, activation=name)
+
+
+def continued(
+    method: Polynomial | Hybrid | Training, model: PANN
+) -> Polynomial | Hybrid | Training:
+    """A method with the basis and the network of a model, unless it has its own."""
+    if method.degree == "auto" and method.c is None and method.basis is None:
+        method = dataclasses.replace(method, basis=model.basis, axes=None)
+    if isinstance(method, Polynomial):
+        return method
+    asked = method.network
+    if asked is not None and asked.width is not None:
+        return method
+    own = network_of(model)
+    if own is None:
+        return (
+            Polynomial(basis=method.basis, degree=method.degree, collocation=method.collocation)
+            if isinstance(method, Hybrid)
+            else dataclasses.replace(method, network=None)
+        )
+    asked = MLP() if asked is None else asked
+    network = dataclasses.replace(asked, width=own.width, depth=own.depth, gated=own.gated)
+    return dataclasses.replace(method, network=network)
+
+
+def filled(
+    method: SolveMethod, solution: Solution, ladder: Sequence[Basis], architecture: Architecture
+) -> SolveMethod:
+    """The method with the choices that led to a solution; trained bases may have been pruned."""
+    if isinstance(method, Windows):
+        return method
+    model, trained = solution.model, isinstance(method, Training)
+    basis = ladder[0] if trained else model.basis
+    own: dict[str, Any] = {"degree": "auto", "c": None, "axes": None, "basis": basis}
+    if method.basis is None and basis in ladder:
+        degree = int(np.max(basis.degrees, initial=0))
+        own = {"degree": degree, "c": None, "axes": method.axes, "basis": None}
+    network = network_of(model)
+    if isinstance(method, Hybrid) and network is None:
+        return Polynomial(collocation=method.collocation, **own)
+    if trained and architecture.widths:
+        gated = architecture.kind == "modified"
+        network = _network(architecture.widths, architecture.activation, gated=gated)
+    if network is not None and not isinstance(method, Polynomial):
+        embedding = None if method.network is None else method.network.embedding
+        own["network"] = dataclasses.replace(network, embedding=embedding)
+    return dataclasses.replace(method, **own)
 
 
 def unsolved(model: PANN, problem: Problem) -> Solution:
@@ -291,7 +353,7 @@ def unsolved(model: PANN, problem: Problem) -> Solution:
 
 
 def progress_of(solution: Solution, what: str, step: int, num_steps: int) -> Progress:
-    """What is told of a solution on the way to a better one."""
+    """The progress report of a solution on the way to a better one."""
     figures = {"fresh residual": solution.residual}
     if solution.rel_l2 is not None:
         figures["error"] = solution.rel_l2
@@ -312,34 +374,31 @@ def trial_figures(solution: Solution, seed: int) -> dict[str, Any]:
     }
 
 
-def load(contents: Contents) -> Solution:
-    """The solution in a `.pann` file, without its problem."""
-    header = contents.header
+# ---- Files ----
+
+
+def _numbers(value: Any, what: str) -> dict[str, float]:
+    return {name: check_number(each, what) for name, each in check_dict(value, what).items()}
+
+
+def _report(value: Any, what: str) -> Report:
     try:
-        of_ansatz, of_model = split_arrays(contents.arrays)
-        model = model_from_state(header["model"], of_model)
-        # Files of solutions without hard conditions may lack the entry.
-        ansatz = ansatz_from_state(header.get("ansatz"), of_ansatz, model)
-        fields, parameters = header["fields"], header["parameters"]
-        report = Report(**_from_json(header["report"]))
-        good = (
-            isinstance(fields, list)
-            and len(fields) == (model.num_outputs or 1)
-            and all(isinstance(field, str) for field in fields)
-            and all(isinstance(value, float) for value in parameters.values())
-            and isinstance(report.residual, float)
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise FileError(f"the file holds no complete solution: {error}") from error
-    if not good:
-        raise FileError(
-            "the file holds no usable solution: fields, parameters or report are broken"
-        )
-    return Solution(model, tuple(fields), parameters, report, ansatz=ansatz)
+        report = Report(**_from_json(value))
+    except TypeError as error:
+        raise FileError(f"{what} is not complete: {one_line(error)}") from None
+    if not isinstance(report.residual, float):
+        raise FileError(f"{what} has no residual, but {shown(report.residual)}")
+    return report
+
+
+def _check_fields(values: Values) -> None:
+    num_fields = values.model.num_outputs or 1
+    if len(values.fields) != num_fields:
+        raise FileError(f"{len(values.fields)} fields are named, but the model has {num_fields}")
 
 
 def _to_json(value: Any) -> Any:
-    """A report may tell of a loss that was not finite; JSON has no such numbers, so in words."""
+    """A report may have a loss that was not finite; JSON has no such numbers, so as text."""
     if isinstance(value, dict):
         return {key: _to_json(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -353,3 +412,30 @@ def _from_json(value: Any) -> Any:
     if isinstance(value, list):
         return [_from_json(inner) for inner in value]
     return float(value) if isinstance(value, str) and value in ("nan", "inf", "-inf") else value
+
+
+# A file has the name of the problem alone: its functions are the user's code.
+SOLUTION = Record(
+    Solution,
+    "the solution",
+    {
+        "model": MODEL,
+        "ansatz": Optional(Prefixed("lift.", ANSATZ)),
+        "fields": Listed(Plain(check_string)),
+        "parameters": Plain(_numbers, dict),
+        "report": Plain(_report, lambda report: _to_json(dataclasses.asdict(report))),
+        "problem": Optional(Plain(check_string, lambda problem: problem.name)),
+        "method": Optional(Plain(method_from_description, method_description)),
+    },
+    check=_check_fields,
+    build=lambda of: Solution(
+        of.model, of.fields, of.parameters, of.report, None, of.ansatz, of.method
+    ),
+    # Files of earlier versions may lack them.
+    optional=("ansatz", "method"),
+)
+
+
+def load(contents: Contents) -> Solution:
+    """The solution in a `.pann` file, without its problem."""
+    return decode(SOLUTION, contents.description, contents.arrays)

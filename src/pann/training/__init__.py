@@ -3,11 +3,13 @@
 from pann.training.gauss_newton import GaussNewton
 from pann.training.gradient import LBFGS, Adam, Constant, Cosine, GradNorm, Rate, Stepwise
 from pann.training.guard import KeepIfBetter, Race, run_recipe
-from pann.training.linear import LeastSquares
+from pann.training.linear import LeastSquares, Ridge
+from pann.training.loss import Loss, Rows
 from pann.training.place import Place
 from pann.training.prune import DropPolynomial, Prune
 from pann.training.recipes import (
     PAPER,
+    PAPER_EQUATIONS,
     PRODUCTS,
     Recipe,
     Sizes,
@@ -15,13 +17,13 @@ from pann.training.recipes import (
     describe,
     recipe_named,
 )
-from pann.training.ridge import Ridge
 from pann.training.spline_products import AddProducts
 from pann.training.task import Outcome, Stage, Task
 
 __all__ = [
     "LBFGS",
     "PAPER",
+    "PAPER_EQUATIONS",
     "PRODUCTS",
     "Adam",
     "AddProducts",
@@ -32,6 +34,7 @@ __all__ = [
     "GradNorm",
     "KeepIfBetter",
     "LeastSquares",
+    "Loss",
     "Outcome",
     "Place",
     "Prune",
@@ -39,6 +42,7 @@ __all__ = [
     "Rate",
     "Recipe",
     "Ridge",
+    "Rows",
     "Sizes",
     "Stage",
     "Stepwise",

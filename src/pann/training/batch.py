@@ -1,20 +1,29 @@
-"""Several tasks of equal shapes as one: their rows and trials side by side.
+"""Several tasks of equal shapes as one program: their rows and trials next to each other.
 
 A GPU spends most of a small network's step on calls, not on arithmetic, so that a case more costs
 little. The cases must agree in all but the values of their arrays.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+import numpy as np
+from jaxtyping import Array, Float
 
 from pann.model.pann import Parameters
 from pann.training.loss import TrainingRows
 from pann.training.task import Outcome, Task
+
+
+class Trained(NamedTuple):
+    """What training made of one case: its trials, what the stages did, and a score per trial."""
+
+    trials: Parameters
+    outcomes: tuple[Outcome, ...]
+    scores: Float[np.ndarray, " trials"]
 
 
 def one_task(tasks: Sequence[Task]) -> Task:
@@ -39,8 +48,20 @@ def side_by_side(starts: Sequence[Parameters]) -> Parameters:
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *starts)
 
 
+def by_case(
+    task: Task, trained: Parameters, outcomes: tuple[Outcome, ...], scores: np.ndarray
+) -> list[Trained]:
+    """What the program of all cases found, for each of them."""
+    count = task.cases or 1
+    own_scores = np.asarray(scores).reshape(count, -1)
+    return [
+        Trained(trials, of_case(outcomes, number, count), own_scores[number])
+        for number, trials in enumerate(task.by_case(trained))
+    ]
+
+
 def of_case(outcomes: tuple[Outcome, ...], number: int, num_cases: int) -> tuple[Outcome, ...]:
-    """What the stages tell of one case: they have entries for its trials, and a note for it."""
+    """The outcomes of one case: they have entries for its trials, and a note for it."""
     own = []
     for outcome in outcomes:
         each = len(outcome.reasons) // num_cases
@@ -58,13 +79,25 @@ def of_case(outcomes: tuple[Outcome, ...], number: int, num_cases: int) -> tuple
     return tuple(own)
 
 
-def check_shapes(rows: Sequence[TrainingRows], told: Callable[[Any], str]) -> None:
-    """Refuse rows that are no one program; `told` says in words how many there are of them."""
+def check_shared(cases: Sequence[Mapping[str, Any]], verb: str) -> None:
+    """Refuse cases whose named options differ; `verb` is what is done with them together."""
+    for number, case in enumerate(cases[1:], 2):
+        for name, value in case.items():
+            first = cases[0][name]
+            if value != first:
+                raise ValueError(
+                    f"case {number} has another {name} than the first, {value} and {first}; {verb} "
+                    "those together that share it"
+                )
+
+
+def check_shapes(rows: Sequence[TrainingRows], describe: Callable[[Any], str]) -> None:
+    """Refuse rows that are not one program; `describe` says how many there are of them."""
     for number, each in enumerate(rows[1:], 2):
         if _shape(each) != _shape(rows[0]):
             raise ValueError(
-                f"case {number} has other numbers of points than the first, {told(each)} and "
-                f"{told(rows[0])}; take those together that have equal ones"
+                f"case {number} has other numbers of points than the first, {describe(each)} and "
+                f"{describe(rows[0])}; take those together that have equal ones"
             )
 
 

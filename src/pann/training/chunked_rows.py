@@ -1,19 +1,33 @@
 """Rows of data in chunks, for tables that are not kept."""
 
+import dataclasses
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from pann.basis import Basis
-from pann.basis.in_program import tabulate
+from pann.basis.basis import tabulate
 from pann.model.pann import Parameters
 from pann.runtime import chunks
-from pann.runtime.chunks import Chunking
+from pann.runtime.chunks import Chunking, InChunks
 from pann.training.constraints import Half
 from pann.training.loss import Measure, Rows, TrainingRows
 
 Chunk = tuple[Float[Array, "size d"], Float[Array, "size outputs"], Float[Array, " size"]]
+
+
+@dataclasses.dataclass(frozen=True)
+class _WithTable:
+    """Makes rows of points, targets and weights."""
+
+    basis: Basis
+
+    def __call__(self, chunk: Chunk) -> Rows:
+        x, target, weights = chunk
+        return Rows(x, tabulate(self.basis, x), target, weights)
 
 
 class ChunkedData(TrainingRows):
@@ -33,6 +47,11 @@ class ChunkedData(TrainingRows):
     def num_points(self) -> int:
         return self.chunking.count
 
+    @property
+    def _rows(self) -> InChunks:
+        arrays = self.x, self.target, self.weights.reshape(self.x.shape[:2])
+        return InChunks(arrays, self.chunking, _WithTable(self.basis))
+
     def squares(
         self,
         parameters: Parameters,
@@ -42,43 +61,42 @@ class ChunkedData(TrainingRows):
         measure: Measure | None = None,
     ) -> dict[str, Float[Array, ""]]:
         assert projector is None, "a projector is as large as the table"
-
-        def one(chunk: Chunk, number: Int[Array, ""]) -> dict[str, Float[Array, ""]]:
-            own = None if key is None else jax.random.fold_in(key, number)
-            real = self.chunking.is_point(number)
-            rows = self._tabulated(chunk)
-            return rows.squares(parameters, None, own, "sum", measure and only(real, measure))
-
-        sums = chunks.total(one, self._chunks())
+        of_chunk = functools.partial(_sums, measure=measure)
+        given = self._rows, key
+        sums = chunks.sum_over(of_chunk, self.chunking.num_chunks, parameters, given)
         factor = 1 / self.num_points if reduction == "mean" else 1.0
         return sums | {"data": factor * sums["data"]}
 
     def density(self, squares: Float[Array, " terms"]) -> Float[Array, " points"]:
-        return chunks.each(lambda x: tabulate(self.basis, x) ** 2 @ squares, self.x)
+        return self._rows.each(lambda rows: rows.density(squares))
 
     def error(self, parameters: Parameters) -> Float[Array, ""]:
         """|W (u - y)| / |W y|, as for rows with a table."""
 
-        def one(chunk: Chunk, _: Int[Array, ""]) -> tuple[Array, Array]:
-            rows = self._tabulated(chunk)
+        def one(rows: Rows) -> tuple[Array, Array]:
             size = jnp.sum((rows.weights[:, None] * rows.target) ** 2)
             return rows.squares(parameters, None, None, "sum")["data"], size
 
-        difference, size = chunks.total(one, self._chunks())
+        difference, size = self._rows.total(one)
         return jnp.sqrt(difference / jnp.where(size > 0, size, 1.0))
 
     def take(self, chosen: Int[Array, " chosen"] | slice) -> Rows:
         if isinstance(chosen, slice):
             chosen = jnp.arange(*chosen.indices(self.num_points))
-        x, target = chunks.take((self.x, self.target), chosen)
-        return Rows(x, tabulate(self.basis, x), target, self.weights[chosen])
+        return self._rows.take(chosen)
 
-    def _chunks(self) -> tuple[Array, Array, Array]:
-        return self.x, self.target, self.weights.reshape(self.x.shape[:2])
 
-    def _tabulated(self, chunk: Chunk) -> Rows:
-        x, target, weights = chunk
-        return Rows(x, tabulate(self.basis, x), target, weights)
+def _sums(
+    parameters: Parameters,
+    given: tuple[InChunks, PRNGKeyArray | None],
+    number: Int[Array, ""],
+    *,
+    measure: Measure | None,
+) -> dict[str, Float[Array, ""]]:
+    rows, key = given
+    own = None if key is None else jax.random.fold_in(key, number)
+    measured = None if measure is None else only(rows.chunking.is_point(number), measure)
+    return rows.chunk(number).squares(parameters, None, own, "sum", measured)
 
 
 def only(real: Array, measure: Measure) -> Measure:

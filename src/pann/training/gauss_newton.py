@@ -1,11 +1,8 @@
-"""Levenberg-Marquardt on the network with the polynomial half eliminated.
+"""Levenberg-Marquardt on the network, with the polynomial half eliminated.
 
-b is not damped at all: the residual and its Jacobian are projected onto the complement of the
-polynomials, (I - Q Q^T) W J, which is what zero damping on b amounts to and does not square the
-condition of the basis. The network's parameters (and a) are damped by lambda after scaling the
-normal matrix to unit diagonal; columns shorter than a tenth of the root mean square count as that
-long. A rejected step multiplies lambda by 4, an accepted one divides it by 3. With more parameters
-than residuals the same step is solved in the space of residuals.
+Residual and Jacobian are projected onto the complement of the polynomials, (I - Q Q^T) W J: b is
+not damped at all (`pann.numerics.levenberg_marquardt`). A rejected step multiplies the damping of
+the network's parameters by 4, an accepted one divides it by 3.
 """
 
 import dataclasses
@@ -19,8 +16,15 @@ from jaxtyping import Array, Float, Int
 from threadpoolctl import threadpool_limits
 
 from pann.model.pann import Parameters, trainable
+from pann.numerics.least_squares import QR
+from pann.numerics.levenberg_marquardt import (
+    Damping,
+    damped_problem,
+    first_damping,
+    try_steps,
+)
 from pann.training.constraints import CONSTRAINTS
-from pann.training.linear import Factors, factorize_trials, round_off, solve_polynomial
+from pann.training.linear import TrialFactors, factorize_trials, round_off, solve_polynomial
 from pann.training.loss import Loss, Rows, TrainingRows, project
 from pann.training.task import (
     CONVERGED,
@@ -34,9 +38,6 @@ from pann.training.task import (
     Stage,
     Task,
 )
-
-MAX_TRIES = 10
-LENGTH_FLOOR = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +64,7 @@ class GaussNewton(Stage):
 
     def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
         # On a CPU the factorizations of each iteration go to OpenBLAS, whose threads spin while
-        # XLA's want the cores: beside another busy process that is tens of times slower.
+        # XLA's want the cores: next to another busy process that is tens of times slower.
         with threadpool_limits(1):
             return self._run(task, trials)
 
@@ -78,43 +79,22 @@ class GaussNewton(Stage):
         if trials.network is None:
             notes.append("there is no network to train; use LeastSquares for the polynomial")
             return trials, recorder.outcome(np.full(num_trials, CONVERGED), tuple(notes))
-        weights = task.weights(trials)
-        factors, axis = factorize_trials(task, trials)
+        weights, factors = task.weights(trials), factorize_trials(task, trials)
         # One program serves stages that differ only in how long they run.
-        program = dataclasses.replace(self, iterations=1, record_every=1)
-        state = _start(program, task.loss, trials, task.data, task.held_out, weights, factors, axis)
-        step = 0
+        stage = dataclasses.replace(self, iterations=1, record_every=1)
+        program = _Trials(stage, task.loss, task.data, task.held_out, weights, factors)
+        state, step = program.start(trials), 0
         is_running = lambda: np.any(np.asarray(state.code) == RUNNING) and not recorder.stopped
         while step < self.iterations and is_running():
             count = min(self.record_every, self.iterations - step)
-            state, values = _advance(
-                program,
-                task.loss,
-                state,
-                jnp.asarray(count),
-                task.data,
-                task.held_out,
-                weights,
-                factors,
-                axis,
-            )
+            state, values = program.advance(state, jnp.asarray(count))
             step += count
             recorder.record(step, values)
         return state.best, recorder.outcome(np.asarray(state.code), tuple(notes))
 
 
-class _State(eqx.Module):
-    parameters: Parameters
-    damping: Float[Array, "*trials"]
-    sum_of_squares: Float[Array, "*trials"]
-    code: Int[Array, "*trials"]
-    slow: Int[Array, "*trials"]
-    best: Parameters
-    best_error: Float[Array, "*trials"]
-
-
-class _Problem(eqx.Module):
-    """One trial's least-squares problem in the flat vector of its network parameters."""
+class ProjectedResidual(eqx.Module):
+    """W (Psi a - y) of one trial and its Jacobian, without what polynomials can fit."""
 
     rows: Rows
     weights: Float[Array, " points"]
@@ -147,147 +127,138 @@ def network_only(parameters: Parameters) -> Parameters:
     return eqx.tree_at(lambda p: p.b, parameters, replace_fn=lambda b: b[:0])
 
 
-def _step(
-    problem: _Problem, state: _State, jacobian: Float[Array, "rows parameters"]
-) -> tuple[Parameters, Float[Array, ""], Float[Array, ""], Array]:
-    """One damped step, tried with more and more damping until the sum of squares falls."""
-    residual = problem.residual(state.parameters)
-    gradient = jacobian.T @ residual.ravel()
-    num_rows, count = jacobian.shape
-    lengths = jnp.linalg.norm(jacobian, axis=0)
-    # Full unit scaling throws parameters that hardly matter too far; the floor holds them.
-    lengths = jnp.maximum(lengths, LENGTH_FLOOR * jnp.sqrt(jnp.mean(lengths**2)))
-    lengths = jnp.where(lengths > 0, lengths, 1.0)
-    in_residual_space = count > num_rows
-    scaled = jacobian / lengths
-    normal = scaled @ scaled.T if in_residual_space else scaled.T @ scaled
-    floor = 10 * jnp.finfo(normal.dtype).eps
-    moving, fixed = eqx.partition(state.parameters, trainable(state.parameters))
+def moved_network(parameters: Parameters, step: Float[Array, " parameters"]) -> Parameters:
+    """The parameters less a step of all that trains in the network's half."""
+    moving, fixed = eqx.partition(parameters, trainable(parameters))
     flat, unravel = ravel_pytree(network_only(moving))
-
-    def attempt(carry: tuple) -> tuple:
-        _, damping, _, _, tries = carry
-        damped = normal + (damping + floor) * jnp.eye(normal.shape[0], dtype=normal.dtype)
-        factor = jax.scipy.linalg.cho_factor(damped)
-        if in_residual_space:
-            step = scaled.T @ jax.scipy.linalg.cho_solve(factor, residual.ravel())
-        else:
-            step = jax.scipy.linalg.cho_solve(factor, gradient / lengths)
-        moved = eqx.tree_at(lambda p: p.b, unravel(flat - step / lengths), moving.b)
-        proposal = eqx.combine(moved, fixed)
-        value = jnp.sum(problem.residual(proposal) ** 2)
-        accepted = value < state.sum_of_squares
-        return proposal, jnp.where(accepted, damping / 3, damping * 4), value, accepted, tries + 1
-
-    start = (state.parameters, state.damping, state.sum_of_squares, jnp.array(False), 0)
-    proposal, damping, value, accepted, _ = jax.lax.while_loop(
-        lambda carry: ~carry[3] & (carry[4] < MAX_TRIES), attempt, start
-    )
-    return proposal, damping, value, accepted
+    return eqx.combine(eqx.tree_at(lambda p: p.b, unravel(flat - step), moving.b), fixed)
 
 
-@eqx.filter_jit
-def _start(
-    stage: GaussNewton,
-    loss: Loss,
-    trials: Parameters,
-    rows: Rows,
-    held_out: TrainingRows | None,
-    weights: Float[Array, "trials points"],
-    factors: Factors,
-    axis: int | None,
-) -> _State:
-    def one(parameters: Parameters, weight: Array, own: Factors) -> _State:
-        value = jnp.sum(_Problem(rows, weight, own.q).residual(parameters) ** 2)
-        done = jnp.sqrt(value) <= round_off(rows, weight)
+class _State(eqx.Module):
+    parameters: Parameters
+    damping: Damping
+    sum_of_squares: Float[Array, "*trials"]
+    code: Int[Array, "*trials"]
+    slow: Int[Array, "*trials"]
+    best: Parameters
+    best_error: Float[Array, "*trials"]
+
+
+class _Trial(eqx.Module):
+    """What one trial is trained with."""
+
+    stage: GaussNewton = eqx.field(static=True)
+    loss: Loss = eqx.field(static=True)
+    rows: Rows
+    held_out: TrainingRows | None
+    weights: Float[Array, " points"]
+    factors: QR
+
+    @property
+    def problem(self) -> ProjectedResidual:
+        return ProjectedResidual(self.rows, self.weights, self.factors.q)
+
+    def solved(self, parameters: Parameters) -> Parameters:
+        """With the b that belongs to the network."""
+        exact = self.loss.constraint == "exact"
+        return solve_polynomial(parameters, self.rows, self.weights, self.factors, exact=exact)
+
+    def start(self, parameters: Parameters) -> _State:
+        value = jnp.sum(self.problem.residual(parameters) ** 2)
         # Whatever b came along: a trial that is at round-off already is not touched any more.
-        parameters = solve_polynomial(
-            parameters, rows, weight, own, exact=loss.constraint == "exact"
-        )
+        is_done = jnp.sqrt(value) <= round_off(self.rows, self.weights)
+        parameters = self.solved(parameters)
         error = jnp.array(jnp.inf, value.dtype)
-        if held_out is not None:
-            error = held_out.error(parameters)
+        if self.held_out is not None:
+            error = self.held_out.error(parameters)
         return _State(
             parameters,
-            jnp.array(stage.damping, value.dtype),
+            first_damping(self.stage.damping, value.dtype),
             value,
-            jnp.where(done, ROUND_OFF, RUNNING),
+            jnp.where(is_done, ROUND_OFF, RUNNING),
             jnp.array(0),
             parameters,
             error,
         )
 
-    return eqx.filter_vmap(one, in_axes=(0, 0, axis))(trials, weights, factors)
+    def iterate(self, state: _State) -> _State:
+        """One accepted step, or the code that says why there is none."""
+        stage, before = self.stage, state.parameters
+        problem = damped_problem(
+            self.problem.jacobian(before), self.problem.residual(before).ravel()
+        )
 
+        def propose(damping: Array, length: Array) -> tuple[Parameters, Array, Array]:
+            step, _, predicted = problem.step(damping)
+            proposal = moved_network(before, step)
+            return proposal, jnp.sum(self.problem.residual(proposal) ** 2), predicted
 
-@eqx.filter_jit
-def _advance(
-    stage: GaussNewton,
-    loss: Loss,
-    states: _State,
-    count: Int[Array, ""],
-    rows: Rows,
-    held_out: TrainingRows | None,
-    weights: Float[Array, "trials points"],
-    factors: Factors,
-    axis: int | None,
-) -> tuple[_State, dict[str, Float[Array, " trials"]]]:
-    exact = loss.constraint == "exact"
-
-    def iteration(problem: _Problem, own: Factors, state: _State) -> _State:
-        jacobian = problem.jacobian(state.parameters)
-        proposal, damping, value, accepted = _step(problem, state, jacobian)
-        choose = lambda new, old: jax.tree.map(lambda n, o: jnp.where(accepted, n, o), new, old)
-        parameters = choose(proposal, state.parameters)
-        decrease = 1 - jnp.sqrt(value / state.sum_of_squares)
-        value = jnp.where(accepted, value, state.sum_of_squares)
-        if held_out is None:
-            best, best_error = parameters, state.best_error
-            slow = jnp.where(decrease > stage.tolerance, 0, state.slow + 1)
-            code = jnp.where(slow >= stage.patience, CONVERGED, RUNNING)
+        tried = try_steps(propose, before, state.sum_of_squares, state.damping)
+        parameters = _pick(tried.accepted, tried.point, before)
+        decrease = 1 - jnp.sqrt(tried.value / state.sum_of_squares)
+        value = jnp.where(tried.accepted, tried.value, state.sum_of_squares)
+        if self.held_out is None:
+            best, best_error, reason = parameters, state.best_error, CONVERGED
+            is_faster = decrease > stage.tolerance
         else:
-            solved = solve_polynomial(parameters, problem.rows, problem.weights, own, exact=exact)
-            error = held_out.error(solved)
-            better = error < state.best_error
-            best = jax.tree.map(lambda n, o: jnp.where(better, n, o), parameters, state.best)
+            error, reason = self.held_out.error(self.solved(parameters)), HELD_OUT
+            best = _pick(error < state.best_error, parameters, state.best)
             best_error = jnp.minimum(error, state.best_error)
-            slow = jnp.where(error < (1 - stage.tolerance) * state.best_error, 0, state.slow + 1)
-            code = jnp.where(slow >= stage.patience, HELD_OUT, RUNNING)
-        code = jnp.where(accepted, code, STALLED)
-        small = jnp.sqrt(value) <= round_off(problem.rows, problem.weights)
-        code = jnp.where(small, ROUND_OFF, code)
+            is_faster = error < (1 - stage.tolerance) * state.best_error
+        slow = jnp.where(is_faster, 0, state.slow + 1)
+        code = jnp.where(slow >= stage.patience, reason, RUNNING)
+        code = jnp.where(tried.accepted, code, STALLED)
+        code = jnp.where(jnp.sqrt(value) <= round_off(self.rows, self.weights), ROUND_OFF, code)
         code = jnp.where(jnp.isfinite(value), code, NOT_FINITE)
-        return _State(parameters, damping, value, code, slow, best, best_error)
+        return _State(parameters, tried.damping, value, code, slow, best, best_error)
 
-    def one(row: tuple) -> tuple:
-        state = eqx.combine(row[0], static)
-        own = factors if axis is None else row[2]
-        problem = _Problem(rows, row[1], own.q)
-
-        def body(carry: tuple) -> tuple:
-            done, current = carry
-            new = iteration(problem, own, eqx.combine(current, static))
-            return done + 1, eqx.filter(new, eqx.is_array)
-
-        _, state_arrays = jax.lax.while_loop(
+    def advance(
+        self, state: _State, count: Int[Array, ""]
+    ) -> tuple[_State, dict[str, Float[Array, ""]]]:
+        """Up to `count` iterations, and the figures after them."""
+        _, state = jax.lax.while_loop(
             lambda carry: (carry[0] < count) & (carry[1].code == RUNNING),
-            body,
-            (0, eqx.filter(state, eqx.is_array)),
+            lambda carry: (carry[0] + 1, self.iterate(carry[1])),
+            (0, state),
         )
-        state = eqx.combine(state_arrays, static)
-        # Every state that leaves here has the b that belongs to its network.
-        finish = lambda p: solve_polynomial(p, rows, row[1], own, exact=exact)
+        parameters = self.solved(state.parameters)
         state = eqx.tree_at(
-            lambda s: (s.parameters, s.best), state, (finish(state.parameters), finish(state.best))
+            lambda s: (s.parameters, s.best), state, (parameters, self.solved(state.best))
         )
-        weighted = eqx.tree_at(lambda r: r.weights, rows, row[1])
-        values = dict(loss.terms(state.parameters, weighted))
-        if held_out is not None:
-            values["held_out"] = held_out.error(state.parameters)
-        return eqx.filter(state, eqx.is_array), values
+        weighted = eqx.tree_at(lambda r: r.weights, self.rows, self.weights)
+        values = dict(self.loss.terms(parameters, weighted))
+        if self.held_out is not None:
+            values["held_out"] = self.held_out.error(parameters)
+        return state, values
 
-    dynamic, static = eqx.partition(states, eqx.is_array)
-    parts = (dynamic, weights) if axis is None else (dynamic, weights, factors)
-    # One trial after another inside the program: their Jacobians together would not fit.
-    advanced, values = jax.lax.map(one, parts)
-    return eqx.combine(advanced, static), values
+
+def _pick(is_new: Array, new: Parameters, old: Parameters) -> Parameters:
+    return jax.tree.map(lambda n, o: jnp.where(is_new, n, o), new, old)
+
+
+class _Trials(eqx.Module):
+    """What all trials are trained with, as compiled programs."""
+
+    stage: GaussNewton = eqx.field(static=True)
+    loss: Loss = eqx.field(static=True)
+    rows: Rows
+    held_out: TrainingRows | None
+    weights: Float[Array, "trials points"]
+    factors: TrialFactors
+
+    def _trial(self, weights: Float[Array, " points"], own: QR | None) -> _Trial:
+        shared = (self.stage, self.loss, self.rows, self.held_out)
+        return _Trial(*shared, weights, self.factors.of(own))
+
+    @eqx.filter_jit
+    def start(self, trials: Parameters) -> _State:
+        one = lambda parameters, *own: self._trial(*own).start(parameters)
+        return eqx.filter_vmap(one)(trials, self.weights, self.factors.own)
+
+    @eqx.filter_jit
+    def advance(
+        self, states: _State, count: Int[Array, ""]
+    ) -> tuple[_State, dict[str, Float[Array, " trials"]]]:
+        # One trial after another inside the program: their Jacobians together would not fit.
+        one = lambda row: self._trial(*row[1:]).advance(row[0], count)
+        return jax.lax.map(one, (states, self.weights, self.factors.own))

@@ -1,4 +1,8 @@
-"""Learning rates as a function of the step."""
+"""Training by gradients: Adam and L-BFGS, learning rates, and balanced terms of a loss.
+
+The steps between two records are one compiled program for all trials. A stage says by which
+optimizer it steps; `descend` is the loop around it.
+"""
 
 import abc
 import dataclasses
@@ -17,8 +21,9 @@ from pann.io.checkpoint import Saved, packed, unpacked
 from pann.model.pann import Parameters, trainable
 from pann.numerics import lbfgs
 from pann.numerics.lbfgs import Evaluate, Evaluated
+from pann.numerics.least_squares import QR
 from pann.runtime.compile import compiled
-from pann.training.linear import Factors, factorize_trials, finish_exact, solve_polynomial
+from pann.training.linear import TrialFactors, factorize_trials, solve_polynomial, solve_trials
 from pann.training.loss import Loss, Rows, TrainingRows, weighted_sum
 from pann.training.task import (
     CONVERGED,
@@ -33,6 +38,8 @@ from pann.training.task import (
     map_trials,
     saved_history,
 )
+
+# ---- Learning rates, as a function of the step ----
 
 
 class Rate(abc.ABC):
@@ -72,17 +79,18 @@ class Stepwise(Rate):
         return optax.exponential_decay(self.value, self.every, self.factor, staircase=True)
 
 
-# ---- GradNorm: weights that make the gradients of all terms of a loss equally long ----
-
+# ---- Balanced terms ----
 
 Terms = dict[str, Float[Array, ""]]
 # Of the mean length: gradients count as at least that long.
-SMALLEST_SHARE = 1e-3
+SMALLEST_LENGTH = 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
 class GradNorm:
-    """New weights every so many steps, as a moving average with this `memory`."""
+    """Weights that make the gradients of all terms of a loss equally long.
+
+    They are updated after every `every` steps, as a moving average with this `memory`."""
 
     every: int = 1_000
     memory: float = 0.9
@@ -91,7 +99,7 @@ class GradNorm:
         if self.every < 1:
             raise ValueError(f"every must be at least 1, got {self.every} in {self}")
         if not 0 <= self.memory < 1:
-            raise ValueError(f"memory is a share in [0, 1), got {self.memory} in {self}")
+            raise ValueError(f"memory is a fraction in [0, 1), got {self.memory} in {self}")
 
     def update(self, weights: Terms, terms: Callable[[PyTree], Terms], moving: PyTree) -> Terms:
         """The weights after one look at the gradients of the terms by what moves."""
@@ -101,7 +109,7 @@ class GradNorm:
         }
         mean = jnp.mean(jnp.stack(list(norms.values())))
         # A term that happens to be satisfied, as zero satisfies many equations, has no gradient.
-        floor = jnp.maximum(SMALLEST_SHARE * mean, jnp.finfo(mean.dtype).tiny)
+        floor = jnp.maximum(SMALLEST_LENGTH * mean, jnp.finfo(mean.dtype).tiny)
         return {
             name: self.memory * weight + (1 - self.memory) * mean / jnp.maximum(norms[name], floor)
             for name, weight in weights.items()
@@ -112,7 +120,19 @@ def _length(tree: PyTree) -> Float[Array, ""]:
     return jnp.sqrt(jnp.sum(jnp.stack([jnp.sum(leaf**2) for leaf in jax.tree.leaves(tree)])))
 
 
-# ---- Loops of gradient training inside the compiled program, for all optimizers ----
+# ---- Stages ----
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What the loop asks of a stage, whatever its optimizer."""
+
+    num_steps: int
+    record_every: int
+    batch_size: int | None = None
+    patience: int | None = None
+    tolerance: float = 0.0
+    balance: GradNorm | None = None
 
 
 class GradientStage(Stage):
@@ -120,11 +140,7 @@ class GradientStage(Stage):
 
     @property
     @abc.abstractmethod
-    def num_steps(self) -> int: ...
-
-    @property
-    @abc.abstractmethod
-    def record_every(self) -> int: ...
+    def settings(self) -> Settings: ...
 
     @abc.abstractmethod
     def memory_of(self, vector: Float[Array, " size"]) -> PyTree:
@@ -132,244 +148,13 @@ class GradientStage(Stage):
 
     @abc.abstractmethod
     def begin(self, evaluate: Evaluate, vector: Float[Array, " size"]) -> Evaluated:
-        """Where a chunk of steps begins."""
+        """Where the steps after a record begin."""
 
     @abc.abstractmethod
     def step(
-        self, evaluate: Evaluate, place: Evaluated, memory: PyTree
+        self, evaluate: Evaluate, point: Evaluated, memory: PyTree
     ) -> tuple[Evaluated, PyTree, Bool[Array, ""]]:
-        """The next place, and whether there is no way on; figures may be those before the step."""
-
-    @property
-    @abc.abstractmethod
-    def minibatch(self) -> int | None: ...
-
-    @property
-    @abc.abstractmethod
-    def patience_steps(self) -> int | None: ...
-
-    @property
-    @abc.abstractmethod
-    def gradient_tolerance(self) -> float: ...
-
-    @property
-    @abc.abstractmethod
-    def balancing(self) -> GradNorm | None: ...
-
-
-class _State(eqx.Module):
-    """One trial under way; all arrays."""
-
-    parameters: Parameters
-    memory: PyTree
-    key: PRNGKeyArray
-    step: Int[Array, "*trials"]
-    code: Int[Array, "*trials"]
-    best: Parameters
-    best_error: Float[Array, "*trials"]
-    best_step: Int[Array, "*trials"]
-
-
-def descend(stage: GradientStage, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
-    """All steps of a stage from where the trials are, or from where they were interrupted."""
-    factors, axis = None, None
-    exact = task.loss.constraint == "exact"
-    # A projector needs all rows: with minibatches b moves freely, and is solved for at the end.
-    if exact and stage.minibatch is None:
-        factors, axis = factorize_trials(task, trials)
-    num_trials = trials.keep_b.shape[0]
-    weights = task.weights(trials)
-    state = _start(stage, trials, task.trial_keys(num_trials))
-    recorder = Recorder(stage, task, stage.num_steps)
-    step, saved = 0, task.checkpoint.under_way()
-    if saved is not None:
-        state, step = unpacked("state", saved.arrays, state), saved.notes["step"]
-        recorder.restore(saved)
-    is_running = lambda: np.any(np.asarray(state.code) == RUNNING) and not recorder.stopped
-    while step < stage.num_steps and is_running():
-        count = min(stage.record_every, stage.num_steps - step)
-        state, values = _advance(
-            stage,
-            task.loss,
-            state,
-            jnp.asarray(count),
-            task.rows,
-            task.held_out,
-            weights,
-            factors,
-            axis,
-            task.cases,
-        )
-        step += count
-        recorder.record(step, values | task.watch(state.parameters))
-        task.checkpoint.keep(functools.partial(_under_way, state, step, recorder.history))
-    trained = state.best if stage.patience_steps is not None else state.parameters
-    if exact and stage.minibatch is not None:
-        trained = finish_exact(task, trained)
-    return trained, recorder.outcome(np.asarray(state.code))
-
-
-def _under_way(state: _State, step: int, history: dict[str, np.ndarray]) -> Saved:
-    arrays, notes = saved_history(history)
-    return Saved(arrays | packed("state", state), notes | {"step": step})
-
-
-@compiled
-def _start(stage: GradientStage, trials: Parameters, keys: Key[Array, " trials"]) -> _State:
-    def one(parameters: Parameters, key: PRNGKeyArray) -> _State:
-        moving, _ = eqx.partition(parameters, trainable(parameters))
-        dtype = parameters.b.dtype
-        return _State(
-            parameters,
-            stage.memory_of(ravel_pytree(moving)[0]),
-            key,
-            jnp.array(0),
-            jnp.array(RUNNING),
-            parameters,
-            jnp.array(jnp.inf, dtype),
-            jnp.array(0),
-        )
-
-    return jax.tree.map(_with_own_type, eqx.filter_vmap(one)(trials, keys))
-
-
-def _with_own_type(leaf: Array) -> Array:
-    """What comes out of a step has a type of its own, and going in with another compiles again."""
-    is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-    return leaf if is_key else jax.lax.convert_element_type(leaf, leaf.dtype)
-
-
-@compiled
-def _advance(
-    stage: GradientStage,
-    loss: Loss,
-    states: _State,
-    count: Int[Array, ""],
-    rows: TrainingRows,
-    held_out: TrainingRows | None,
-    weights: Float[Array, "trials points"],
-    factors: Factors | None,
-    axis: int | None,
-    cases: int | None,
-) -> tuple[_State, dict[str, Float[Array, " trials"]]]:
-    def one(
-        trial: tuple[_State, Float[Array, " points"], Factors | None],
-        shared: tuple[TrainingRows, TrainingRows | None, Factors | None],
-    ) -> tuple[_State, dict[str, Array]]:
-        (state, weight, own), (rows, held_out, common) = trial, shared
-        own = common if own is None else own
-        num_rows = rows.num_points
-        weighted = eqx.tree_at(lambda r: r.weights, rows, weight)
-        projector = None if own is None else own.q
-        spec = trainable(state.parameters)
-        moving, fixed = eqx.partition(state.parameters, spec)
-        balancing = stage.balancing
-        if balancing is not None and state.parameters.balance:
-            terms_of = lambda moving: loss.terms(eqx.combine(moving, fixed), weighted, projector)
-            weights_now = state.parameters.balance
-            balance = jax.lax.cond(
-                state.step % balancing.every == 0,
-                lambda: balancing.update(weights_now, terms_of, moving),
-                lambda: weights_now,
-            )
-            fixed = eqx.tree_at(lambda p: p.balance, fixed, balance)
-        chunk_key = jax.random.fold_in(state.key, state.step)
-        batch_size = min(stage.minibatch or num_rows, num_rows)
-        order = None
-        if stage.minibatch is not None:
-            order = jax.random.permutation(chunk_key, num_rows)
-
-        # One vector: an optimizer that goes leaf by leaf spends its time on calls.
-        vector, tree_of = ravel_pytree(moving)
-
-        def evaluation(index: Array) -> Evaluate:
-            batch, dropout_key = weighted, None
-            if order is not None:
-                chosen = order[(index * batch_size + jnp.arange(batch_size)) % num_rows]
-                batch = weighted.take(chosen)
-            if state.parameters.network is not None and state.parameters.network.dropout > 0:
-                dropout_key = jax.random.fold_in(chunk_key, index + 1)
-
-            def terms(vector: Array) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-                whole = eqx.combine(tree_of(vector), fixed)
-                each = loss.terms(whole, batch, projector, dropout_key)
-                return weighted_sum(each, whole), each
-
-            def evaluate(vector: Float[Array, " size"]) -> Evaluated:
-                (value, each), gradient = jax.value_and_grad(terms, has_aux=True)(vector)
-                return Evaluated(vector, value, gradient, each)
-
-            return evaluate
-
-        def step(index: Array, carry: tuple[Evaluated, PyTree, Array, PyTree]) -> tuple:
-            place, memory, code, sums = carry
-            # Without a gradient a trial that has stopped does not search while the others do.
-            slope = jnp.where(code == RUNNING, place.gradient, 0.0)
-            start = eqx.tree_at(lambda place: place.gradient, place, slope)
-            after, new_memory, is_stuck = stage.step(evaluation(index), start, memory)
-            is_flat = _largest(after.gradient) <= stage.gradient_tolerance
-            new_code = jnp.where(is_stuck, STALLED, code)
-            new_code = jnp.where(is_flat, CONVERGED, new_code)
-            new_code = jnp.where(jnp.isfinite(after.value), new_code, NOT_FINITE)
-            # A trial that has stopped keeps its state while the others go on.
-            go_on = (code == RUNNING) & jnp.isfinite(after.value)
-            keep = lambda new, old: jnp.where(go_on, new, old)
-            return (
-                jax.tree.map(keep, after, place),
-                jax.tree.map(keep, new_memory, memory),
-                jnp.where(code == RUNNING, new_code, code),
-                jax.tree.map(jnp.add, sums, after.details),
-            )
-
-        nothing = {name: jnp.zeros((), weight.dtype) for name in loss.names(rows)}
-        first = stage.begin(evaluation(jnp.array(0)), vector)
-        place, memory, code, sums = jax.lax.fori_loop(
-            0, count, step, (first, state.memory, state.code, nothing)
-        )
-        vector = place.vector
-        parameters = eqx.combine(tree_of(vector), fixed)
-        if own is not None:
-            assert isinstance(rows, Rows)
-            parameters = solve_polynomial(parameters, rows, weight, own, exact=True)
-        if stage.minibatch is None:
-            values = dict(loss.terms(parameters, weighted, projector))
-        else:
-            # A pass over all rows at each record would cost more than the steps between them.
-            values = {name: value / count for name, value in sums.items()}
-        # The update before a loss that is not finite may itself be the culprit: go back to the
-        # state of the last record.
-        finite = jnp.all(jnp.stack([jnp.isfinite(value) for value in values.values()]))
-        finite &= jnp.isfinite(_largest(vector))
-        parameters = jax.tree.map(
-            lambda new, old: jnp.where(finite, new, old), parameters, state.parameters
-        )
-        code = jnp.where(finite, code, NOT_FINITE)
-        best, best_error, best_step = state.best, state.best_error, state.best_step
-        now = state.step + count
-        if held_out is not None:
-            error = held_out.error(parameters)
-            values["held_out"] = error
-            better = error < best_error
-            best = jax.tree.map(lambda new, old: jnp.where(better, new, old), parameters, best)
-            best_error = jnp.where(better, error, best_error)
-            best_step = jnp.where(better, now, best_step)
-            if stage.patience_steps is not None:
-                tired = (now - best_step >= stage.patience_steps) & (code == RUNNING)
-                code = jnp.where(tired, HELD_OUT, code)
-        else:
-            best = parameters
-        new = _State(parameters, memory, state.key, now, code, best, best_error, best_step)
-        return new, values
-
-    own, common = (None, factors) if axis is None else (factors, None)
-    return map_trials(one, cases, (states, weights, own), (rows, held_out, common))
-
-
-def _largest(vector: Float[Array, " parameters"]) -> Float[Array, ""]:
-    return jnp.max(jnp.abs(vector), initial=0.0)
-
-
-# ---- Gradient training: Adam and L-BFGS ----
+        """The next point, and whether it is stuck; figures may be those before the step."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -397,24 +182,14 @@ class Adam(GradientStage):
             )
 
     @property
-    def num_steps(self) -> int:
-        return self.steps
-
-    @property
-    def minibatch(self) -> int | None:
-        return self.batch_size
-
-    @property
-    def patience_steps(self) -> int | None:
-        return self.patience
-
-    @property
-    def gradient_tolerance(self) -> float:
-        return 0.0
-
-    @property
-    def balancing(self) -> GradNorm | None:
-        return self.balance
+    def settings(self) -> Settings:
+        return Settings(
+            self.steps,
+            self.record_every,
+            batch_size=self.batch_size,
+            patience=self.patience,
+            balance=self.balance,
+        )
 
     def memory_of(self, vector: Float[Array, " size"]) -> PyTree:
         return self._optimizer().init(vector)
@@ -422,14 +197,14 @@ class Adam(GradientStage):
     def begin(self, evaluate: Evaluate, vector: Float[Array, " size"]) -> Evaluated:
         shapes = jax.eval_shape(evaluate, vector)
         nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-        return eqx.tree_at(lambda place: place.vector, nothing, vector)
+        return eqx.tree_at(lambda point: point.vector, nothing, vector)
 
     def step(
-        self, evaluate: Evaluate, place: Evaluated, memory: PyTree
+        self, evaluate: Evaluate, point: Evaluated, memory: PyTree
     ) -> tuple[Evaluated, PyTree, Bool[Array, ""]]:
-        before = evaluate(place.vector)
+        before = evaluate(point.vector)
         updates, memory = self._optimizer().update(before.gradient, memory, before.vector)
-        after = eqx.tree_at(lambda place: place.vector, before, before.vector + updates)
+        after = eqx.tree_at(lambda point: point.vector, before, before.vector + updates)
         return after, memory, jnp.array(False)
 
     def _optimizer(self) -> optax.GradientTransformation:
@@ -458,24 +233,8 @@ class LBFGS(GradientStage):
         _check_counts(self, "iterations", "memory", "record_every")
 
     @property
-    def num_steps(self) -> int:
-        return self.iterations
-
-    @property
-    def minibatch(self) -> int | None:
-        return None
-
-    @property
-    def patience_steps(self) -> int | None:
-        return None
-
-    @property
-    def gradient_tolerance(self) -> float:
-        return self.tolerance
-
-    @property
-    def balancing(self) -> GradNorm | None:
-        return None
+    def settings(self) -> Settings:
+        return Settings(self.iterations, self.record_every, tolerance=self.tolerance)
 
     def memory_of(self, vector: Float[Array, " size"]) -> PyTree:
         return lbfgs.empty_memory(self.memory, vector)
@@ -484,9 +243,9 @@ class LBFGS(GradientStage):
         return evaluate(vector)
 
     def step(
-        self, evaluate: Evaluate, place: Evaluated, memory: PyTree
+        self, evaluate: Evaluate, point: Evaluated, memory: PyTree
     ) -> tuple[Evaluated, PyTree, Bool[Array, ""]]:
-        after, memory, is_stuck, _ = lbfgs.iterate(evaluate, place, memory)
+        after, memory, is_stuck, _ = lbfgs.iterate(evaluate, point, memory)
         return after, memory, is_stuck
 
     def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
@@ -498,3 +257,243 @@ def _check_counts(stage: Stage, *names: str) -> None:
         value = getattr(stage, name)
         if value is not None and value < 1:
             raise ValueError(f"{name} must be at least 1, got {value} in {stage}")
+
+
+# ---- The loop ----
+
+
+class _State(eqx.Module):
+    """One trial under way; all arrays."""
+
+    parameters: Parameters
+    memory: PyTree
+    key: PRNGKeyArray
+    step: Int[Array, "*trials"]
+    code: Int[Array, "*trials"]
+    best: Parameters
+    best_error: Float[Array, "*trials"]
+    best_step: Int[Array, "*trials"]
+
+
+def descend(stage: GradientStage, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
+    """All steps of a stage from where the trials are, or from where they were interrupted."""
+    settings, exact = stage.settings, task.loss.constraint == "exact"
+    factors = TrialFactors(None, None)
+    # A projector needs all rows: with minibatches b moves freely, and is solved for at the end.
+    if exact and settings.batch_size is None:
+        factors = factorize_trials(task, trials)
+    weights = task.weights(trials)
+    state = _start(stage, trials, task.trial_keys(trials.keep_b.shape[0]))
+    recorder = Recorder(stage, task, settings.num_steps)
+    step, saved = 0, task.checkpoint.under_way()
+    if saved is not None:
+        state, step = unpacked("state", saved.arrays, state), saved.notes["step"]
+        recorder.restore(saved)
+    is_running = lambda: np.any(np.asarray(state.code) == RUNNING) and not recorder.stopped
+    while step < settings.num_steps and is_running():
+        count = min(settings.record_every, settings.num_steps - step)
+        shared = (task.rows, task.held_out)
+        state, values = _advance(
+            stage, task.loss, task.cases, state, weights, factors, shared, jnp.asarray(count)
+        )
+        step += count
+        recorder.record(step, values | task.watch(state.parameters))
+        task.checkpoint.keep(functools.partial(_under_way, state, step, recorder.history))
+    trained = state.best if settings.patience is not None else state.parameters
+    if exact and settings.batch_size is not None:
+        trained, _ = solve_trials(task, trained, "polynomial")
+    return trained, recorder.outcome(np.asarray(state.code))
+
+
+def _under_way(state: _State, step: int, history: dict[str, np.ndarray]) -> Saved:
+    arrays, notes = saved_history(history)
+    return Saved(arrays | packed("state", state), notes | {"step": step})
+
+
+@compiled
+def _start(stage: GradientStage, trials: Parameters, keys: Key[Array, " trials"]) -> _State:
+    def one(parameters: Parameters, key: PRNGKeyArray) -> _State:
+        moving, _ = eqx.partition(parameters, trainable(parameters))
+        return _State(
+            parameters=parameters,
+            memory=stage.memory_of(ravel_pytree(moving)[0]),
+            key=key,
+            step=jnp.array(0),
+            code=jnp.array(RUNNING),
+            best=parameters,
+            best_error=jnp.array(jnp.inf, parameters.b.dtype),
+            best_step=jnp.array(0),
+        )
+
+    return jax.tree.map(_with_own_type, eqx.filter_vmap(one)(trials, keys))
+
+
+def _with_own_type(leaf: Array) -> Array:
+    """Not weakly typed, as what comes out of a step is: another type would compile again."""
+    is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return leaf if is_key else jax.lax.convert_element_type(leaf, leaf.dtype)
+
+
+@compiled
+def _advance(
+    stage: GradientStage,
+    loss: Loss,
+    cases: int | None,
+    states: _State,
+    weights: Float[Array, "trials points"],
+    factors: TrialFactors,
+    shared: tuple[TrainingRows, TrainingRows | None],
+    count: Int[Array, ""],
+) -> tuple[_State, dict[str, Float[Array, " trials"]]]:
+    """`count` steps of every trial, and the figures after them."""
+
+    def one(
+        trial: tuple[_State, Float[Array, " points"], QR | None],
+        shared: tuple[tuple[TrainingRows, TrainingRows | None], QR | None],
+    ) -> tuple[_State, Terms]:
+        (state, weight, own), ((rows, held_out), common) = trial, shared
+        weighted = eqx.tree_at(lambda r: r.weights, rows, weight)
+        descent = _descent(stage, loss, weighted, common if own is None else own, state)
+        return descent.advance(state, count, held_out)
+
+    return map_trials(one, cases, (states, weights, factors.own), (shared, factors.common))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Descent:
+    """The loss of one trial as a function of one vector, for the steps between two records.
+
+    An optimizer that goes leaf by leaf would spend its time on calls.
+    """
+
+    stage: GradientStage
+    loss: Loss
+    rows: TrainingRows
+    factors: QR | None
+    fixed: Parameters
+    vector: Float[Array, " size"]
+    tree_of: Callable[[Float[Array, " size"]], Parameters]
+    key: PRNGKeyArray
+    order: Int[Array, " points"] | None
+
+    @property
+    def projector(self) -> Float[Array, "points rank"] | None:
+        return None if self.factors is None else self.factors.q
+
+    def parameters(self, vector: Float[Array, " size"]) -> Parameters:
+        return eqx.combine(self.tree_of(vector), self.fixed)
+
+    def evaluation(self, index: Int[Array, ""]) -> Evaluate:
+        """Value and gradient at the step with this index: each has its own batch and dropout."""
+        batch, dropout_key = self.rows, None
+        if self.order is not None:
+            num_rows = self.rows.num_points
+            size = min(self.stage.settings.batch_size or num_rows, num_rows)
+            batch = self.rows.take(self.order[(index * size + jnp.arange(size)) % num_rows])
+        if self.fixed.network is not None and self.fixed.network.dropout > 0:
+            dropout_key = jax.random.fold_in(self.key, index + 1)
+
+        def terms(vector: Float[Array, " size"]) -> tuple[Float[Array, ""], Terms]:
+            whole = self.parameters(vector)
+            each = self.loss.terms(whole, batch, self.projector, dropout_key)
+            return weighted_sum(each, whole), each
+
+        def evaluate(vector: Float[Array, " size"]) -> Evaluated:
+            (value, each), gradient = jax.value_and_grad(terms, has_aux=True)(vector)
+            return Evaluated(vector, value, gradient, each)
+
+        return evaluate
+
+    def step(self, index: Int[Array, ""], carry: tuple) -> tuple:
+        """One step of a trial that runs; one that has stopped keeps its state."""
+        point, memory, code, sums = carry
+        # Without a gradient a trial that has stopped does not search while the others do.
+        slope = jnp.where(code == RUNNING, point.gradient, 0.0)
+        start = eqx.tree_at(lambda point: point.gradient, point, slope)
+        after, new_memory, is_stuck = self.stage.step(self.evaluation(index), start, memory)
+        is_finite = jnp.isfinite(after.value)
+        new_code = jnp.where(is_stuck, STALLED, code)
+        is_flat = _largest(after.gradient) <= self.stage.settings.tolerance
+        new_code = jnp.where(is_flat, CONVERGED, new_code)
+        new_code = jnp.where(is_finite, new_code, NOT_FINITE)
+        go_on = (code == RUNNING) & is_finite
+        return (
+            _pick(go_on, after, point),
+            _pick(go_on, new_memory, memory),
+            jnp.where(code == RUNNING, new_code, code),
+            jax.tree.map(jnp.add, sums, after.details),
+        )
+
+    def advance(
+        self, state: _State, count: Int[Array, ""], held_out: TrainingRows | None
+    ) -> tuple[_State, Terms]:
+        """The state after so many steps, with the best so far, and its figures."""
+        first = self.stage.begin(self.evaluation(jnp.array(0)), self.vector)
+        dtype = self.rows.weights.dtype
+        nothing = {name: jnp.zeros((), dtype) for name in self.loss.names(self.rows)}
+        point, memory, code, sums = jax.lax.fori_loop(
+            0, count, self.step, (first, state.memory, state.code, nothing)
+        )
+        parameters, values = self.record(point.vector, sums, count)
+        # The update before a loss that is not finite may itself be the culprit: go back to the
+        # state of the last record.
+        figures = jnp.stack([*values.values(), _largest(point.vector)])
+        is_finite = jnp.all(jnp.isfinite(figures))
+        parameters = _pick(is_finite, parameters, state.parameters)
+        code = jnp.where(is_finite, code, NOT_FINITE)
+        best, best_error, best_step = parameters, state.best_error, state.best_step
+        now, patience = state.step + count, self.stage.settings.patience
+        if held_out is not None:
+            error = values["held_out"] = held_out.error(parameters)
+            is_better = error < best_error
+            best = _pick(is_better, parameters, state.best)
+            best_error = jnp.where(is_better, error, best_error)
+            best_step = jnp.where(is_better, now, best_step)
+            if patience is not None:
+                is_over = (now - best_step >= patience) & (code == RUNNING)
+                code = jnp.where(is_over, HELD_OUT, code)
+        new = _State(parameters, memory, state.key, now, code, best, best_error, best_step)
+        return new, values
+
+    def record(
+        self, vector: Float[Array, " size"], sums: Terms, count: Int[Array, ""]
+    ) -> tuple[Parameters, Terms]:
+        """The parameters with their b, and the terms of the loss there."""
+        parameters = self.parameters(vector)
+        if self.factors is not None:
+            rows = self.rows
+            assert isinstance(rows, Rows)
+            parameters = solve_polynomial(parameters, rows, rows.weights, self.factors, exact=True)
+        if self.stage.settings.batch_size is None:
+            return parameters, dict(self.loss.terms(parameters, self.rows, self.projector))
+        # A pass over all rows at each record would cost more than the steps between them.
+        return parameters, {name: value / count for name, value in sums.items()}
+
+
+def _descent(
+    stage: GradientStage, loss: Loss, rows: TrainingRows, factors: QR | None, state: _State
+) -> _Descent:
+    moving, fixed = eqx.partition(state.parameters, trainable(state.parameters))
+    balance, weights = stage.settings.balance, state.parameters.balance
+    if balance is not None and weights:
+        projector = None if factors is None else factors.q
+        terms_of = lambda moving: loss.terms(eqx.combine(moving, fixed), rows, projector)
+        balanced = jax.lax.cond(
+            state.step % balance.every == 0,
+            lambda: balance.update(weights, terms_of, moving),
+            lambda: weights,
+        )
+        fixed = eqx.tree_at(lambda p: p.balance, fixed, balanced)
+    vector, tree_of = ravel_pytree(moving)
+    key, order = jax.random.fold_in(state.key, state.step), None
+    if stage.settings.batch_size is not None:
+        order = jax.random.permutation(key, rows.num_points)
+    return _Descent(stage, loss, rows, factors, fixed, vector, tree_of, key, order)
+
+
+def _pick(is_new: Bool[Array, ""], new: PyTree, old: PyTree) -> PyTree:
+    return jax.tree.map(lambda n, o: jnp.where(is_new, n, o), new, old)
+
+
+def _largest(vector: Float[Array, " parameters"]) -> Float[Array, ""]:
+    return jnp.max(jnp.abs(vector), initial=0.0)

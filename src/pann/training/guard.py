@@ -1,4 +1,4 @@
-"""Keep what some stages did only where it helped, and race several ways against each other."""
+"""Recipes run stage by stage, and stages of stages: kept only where they help, or raced."""
 
 import dataclasses
 import functools
@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float
 
 from pann.io.checkpoint import Saved, packed, unpacked
 from pann.model.pann import Parameters
-from pann.training.linear import at_round_off
+from pann.training.linear import all_at_round_off
 from pann.training.task import (
     CONVERGED,
     REASONS,
@@ -37,12 +37,12 @@ class KeepIfBetter(Stage):
 
     def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
         recorder = Recorder(self, task, len(self.stages))
-        weights = task.weights(trials)
+        num_trials = len(trials.keep_b)
         recorder.record(0, task.figures(trials))
-        if np.all(np.asarray(at_round_off(task, trials, weights))):
-            return trials, recorder.outcome(np.full(len(weights), ROUND_OFF))
+        if all_at_round_off(task, trials):
+            return trials, recorder.outcome(np.full(num_trials, ROUND_OFF))
         if recorder.stopped:
-            outcome = recorder.outcome(np.full(len(weights), RUNNING))
+            outcome = recorder.outcome(np.full(num_trials, RUNNING))
             return trials, dataclasses.replace(outcome, pending=names_of(self.stages))
         trained, inner = run_recipe(self.stages, task, trials)
         better = _score(task, trained) < _score(task, trials)
@@ -71,8 +71,8 @@ class Race(Stage):
         recorder = Recorder(self, task, len(self.branches))
         winner = trials
         inner: list[Outcome] = []
-        best = jnp.full(trials.keep_b.shape[0], jnp.inf)
-        wins = np.zeros(trials.keep_b.shape[0], int)
+        best = jnp.full(len(trials.keep_b), jnp.inf)
+        wins = np.zeros(len(trials.keep_b), int)
         for index, branch in enumerate(self.branches):
             own = dataclasses.replace(task, checkpoint=task.checkpoint.within(f"branch {index}"))
             trained, outcomes = run_recipe(branch, own, trials)
@@ -114,20 +114,22 @@ def run_recipe(
     """
     outcomes = []
     for index, stage in enumerate(recipe):
-        place = task.checkpoint.within(f"stage {index}")
-        done = place.done()
+        checkpoint = task.checkpoint.within(f"stage {index}")
+        done = checkpoint.done()
         if done is not None:
             trials = unpacked("trials", done.arrays, trials)
             outcomes.append(restored_outcome(stage, done))
             continue
         key = task.folded_key(len(recipe) - index)
-        trials, outcome = stage.run(dataclasses.replace(task, key=key, checkpoint=place), trials)
+        trials, outcome = stage.run(
+            dataclasses.replace(task, key=key, checkpoint=checkpoint), trials
+        )
         if outcome.stopped:
             rest = names_of(recipe[index + 1 :])
             outcomes.append(dataclasses.replace(outcome, pending=(*outcome.pending, *rest)))
             break
         outcomes.append(outcome)
-        place.finish(functools.partial(_result, trials, outcome))
+        checkpoint.finish(functools.partial(_result, trials, outcome))
     return trials, tuple(outcomes)
 
 

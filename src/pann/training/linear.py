@@ -1,4 +1,4 @@
-"""The linear half is solved, not crawled to: orthonormal factors, elimination of b, LeastSquares.
+"""The linear half is solved for: elimination of b, and the stages LeastSquares and Ridge.
 
 With W = diag(weights) and W Phi = Q R, the best b for a given network is
 b = R^-1 Q^T W (y - Psi a), and what no polynomial can fit is (I - Q Q^T) W (Psi a - y).
@@ -10,104 +10,57 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from pann.model.pann import Parameters
+from pann.numerics.least_squares import QR, factorize, ridge
+from pann.points import subsample
 from pann.training.loss import Rows, project
 from pann.training.task import CONVERGED, ROUND_OFF, Outcome, Recorder, Stage, Task
 
 PARTS = ("both", "polynomial", "network")
+RIDGE_ROWS = 50_000
 
 
-class Factors(eqx.Module):
-    """W Phi = Q R over the kept terms, which stand first in `order`; Q is zero in the others.
+class TrialFactors(eqx.Module):
+    """W Phi = Q R of every trial, stacked in `own`, or one in `common` for all trials."""
 
-    Where few terms are kept the columns of most others are left out: `rank` may be below `terms`.
+    own: QR | None
+    common: QR | None
+
+    def of(self, own: QR | None) -> QR:
+        """The factors of a trial whose entry of `own` is given."""
+        factors = self.common if own is None else own
+        assert factors is not None
+        return factors
+
+
+def factorize_trials(task: Task, trials: Parameters) -> TrialFactors:
+    """One factorization while all trials have the same terms, else one for each.
+
+    On an axis with two values P2 repeats 1: the coefficient of such a term is zero.
     """
-
-    q: Float[Array, "points rank"]
-    r: Float[Array, "rank rank"]
-    order: Int[Array, " terms"]
-
-    def solve(self, right: Float[Array, "points outputs"]) -> Float[Array, "terms outputs"]:
-        """The least-squares coefficients for weighted right-hand sides."""
-        solved = jax.scipy.linalg.solve_triangular(self.r, (right.T @ self.q).T)
-        coefficients = jnp.zeros((self.order.shape[0], right.shape[1]), right.dtype)
-        return coefficients.at[self.order[: self.q.shape[1]]].set(solved)
-
-
-def factorize(
-    table: Float[Array, "points terms"],
-    weights: Float[Array, " points"],
-    kept: Bool[Array, " terms"],
-    size: int | None = None,
-) -> Factors:
-    """Factors of the kept terms, but for those that depend on earlier ones at these points.
-
-    On an axis with two values P2 repeats 1: the coefficient of such a term is zero, not a
-    quotient of roundings. `size` is the number of columns, if not that of all terms.
-    """
-    factors = _factorize_kept(table, weights, kept, size)
-    rounding = 10 * jnp.sqrt(1.0 * table.shape[0]) * jnp.finfo(table.dtype).eps
-    lengths = jnp.linalg.norm(factors.r, axis=0)
-    depends = jnp.abs(jnp.diagonal(factors.r)) <= rounding.astype(table.dtype) * lengths
-    columns = factors.order[: factors.q.shape[1]]
-    independent = kept & ~jnp.zeros_like(kept).at[columns].set(depends)
-    return jax.lax.cond(
-        jnp.any(depends),
-        lambda: _factorize_kept(table, weights, independent, size),
-        lambda: factors,
-    )
-
-
-def _factorize_kept(
-    table: Float[Array, "points terms"],
-    weights: Float[Array, " points"],
-    kept: Bool[Array, " terms"],
-    size: int | None,
-) -> Factors:
-    order = jnp.argsort(~kept, stable=True)
-    first = order[:size]
-    active = kept[first]
-    q, r = jnp.linalg.qr(weights[:, None] * table[:, first] * active)
-    # Columns of pruned terms are zero and stand last: what QR invents for them is dropped.
-    both = active[:, None] & active[None, :]
-    return Factors(q * active, jnp.where(both, r, jnp.eye(r.shape[0], dtype=r.dtype)), order)
-
-
-def is_same_for_all_trials(trials: Parameters) -> bool:
-    """Whether no trial has pruned terms that another one kept, so that one factor serves all."""
-    kept = np.asarray(trials.keep_b)
-    return bool(np.all(kept == kept[:1]))
-
-
-def factorize_trials(task: Task, trials: Parameters) -> tuple[Factors, int | None]:
-    """Factors, shared (axis None) while the trials have the same terms, else stacked (axis 0)."""
-    weights = task.weights(trials)
-    size = _num_columns(trials)
-    if is_same_for_all_trials(trials):
-        return _factorize(size, task.data.table, weights[0], trials.keep_b[0]), None
-    return _factorize_each(size, task.data.table, weights, trials.keep_b), 0
-
-
-@eqx.filter_jit
-def _factorize(size: int, table: Array, weights: Array, kept: Array) -> Factors:
-    """Factors of one trial, with the columns of the first `size` terms of their order."""
-    return factorize(table, weights, kept, size)
-
-
-@eqx.filter_jit
-def _factorize_each(size: int, table: Array, weights: Array, kept: Array) -> Factors:
-    return jax.lax.map(lambda row: _factorize(size, table, *row), (weights, kept))
-
-
-def _num_columns(trials: Parameters) -> int:
-    """Columns that hold the kept terms of every trial: few sizes, so that few are compiled."""
-    kept, num_terms = int(np.max(np.sum(trials.keep_b, axis=1))), trials.keep_b.shape[1]
-    size = 1
-    while size < kept:
+    weights, kept = task.weights(trials), np.asarray(trials.keep_b)
+    # Columns that hold the kept terms of every trial: few sizes, so that few are compiled.
+    size, most = 1, int(np.max(np.sum(kept, axis=1)))
+    while size < most:
         size *= 8
-    return min(size, num_terms)
+    size = min(size, kept.shape[1])
+    table = task.data.table
+    if np.all(kept == kept[:1]):
+        return TrialFactors(None, _factorize(table, weights[0], trials.keep_b[0], size))
+    return TrialFactors(_factorize_each(table, weights, trials.keep_b, size), None)
+
+
+_factorize = eqx.filter_jit(factorize)
+
+
+@eqx.filter_jit
+def _factorize_each(table: Array, weights: Array, kept: Array, size: int) -> QR:
+    return jax.lax.map(lambda row: factorize(table, row[0], row[1], size), (weights, kept))
+
+
+# ---- One trial ----
 
 
 def round_off(rows: Rows, weights: Float[Array, " points"]) -> Float[Array, ""]:
@@ -130,18 +83,16 @@ def _are_at_round_off(
     return jax.vmap(lambda p, w: _is_at_round_off(p, rows, w))(trials, weights)
 
 
-def at_round_off(
-    task: Task, trials: Parameters, weights: Float[Array, "trials points"]
-) -> Bool[Array, " trials"]:
-    """Which trials fit the training rows to rounding already."""
-    return _are_at_round_off(trials, task.data, weights)
+def all_at_round_off(task: Task, trials: Parameters) -> bool:
+    """Whether every trial fits the training rows to rounding already."""
+    return bool(np.all(_are_at_round_off(trials, task.data, task.weights(trials))))
 
 
 def solve_polynomial(
     parameters: Parameters,
     rows: Rows,
     weights: Float[Array, " points"],
-    factors: Factors,
+    factors: QR,
     *,
     exact: bool,
 ) -> Parameters:
@@ -192,6 +143,9 @@ def solve_network(
     return eqx.tree_at(lambda p: p.a, parameters, a)
 
 
+# ---- Stages ----
+
+
 @dataclasses.dataclass(frozen=True)
 class LeastSquares(Stage):
     """Solve for the coefficients by QR: a and b together, b alone, or a alone.
@@ -214,15 +168,21 @@ class LeastSquares(Stage):
         recorder = Recorder(self, task, 1)
         if self.alone:
             trials = eqx.tree_at(lambda p: p.a, trials, jnp.zeros_like(trials.a))
-        weights = task.weights(trials)
-        factors, axis = (None, None)
-        exact = task.loss.constraint == "exact"
-        if self.part != "network" or exact:
-            factors, axis = factorize_trials(task, trials)
-        trials, at_round_off = _solve(self.part, exact, trials, task.data, weights, factors, axis)
+        trials, at_round_off = solve_trials(task, trials, self.part)
         recorder.record(1, task.figures(trials))
         codes = np.where(np.asarray(at_round_off), ROUND_OFF, CONVERGED)
         return trials, recorder.outcome(codes)
+
+
+def solve_trials(
+    task: Task, trials: Parameters, part: str
+) -> tuple[Parameters, Bool[Array, " trials"]]:
+    """The coefficients of a part of each trial, and which trials are at round-off then."""
+    exact = task.loss.constraint == "exact"
+    factors = TrialFactors(None, None)
+    if part != "network" or exact:
+        factors = factorize_trials(task, trials)
+    return _solve(part, exact, trials, task.data, task.weights(trials), factors)
 
 
 @eqx.filter_jit
@@ -232,41 +192,42 @@ def _solve(
     trials: Parameters,
     rows: Rows,
     weights: Float[Array, "trials points"],
-    factors: Factors | None,
-    axis: int | None,
+    factors: TrialFactors,
 ) -> tuple[Parameters, Bool[Array, " trials"]]:
-    dynamic, static = eqx.partition(trials, eqx.is_array)
-    parts = (dynamic, weights) if axis is None else (dynamic, weights, factors)
-
-    def one(row: tuple) -> tuple[Parameters, Array]:
-        parameters, weight = eqx.combine(row[0], static), row[1]
-        own = factors if axis is None else row[2]
-        if part != "polynomial" and parameters.network is not None:
+    def one(row: tuple[Parameters, Array, QR | None]) -> tuple[Parameters, Array]:
+        parameters, weight, own = row
+        own = factors.common if own is None else own
+        if part != "polynomial" and len(parameters.a):  # units, or products without a network
             projector = None if own is None else own.q
             parameters = solve_network(parameters, rows, weight, projector)
         if own is not None:
             parameters = solve_polynomial(parameters, rows, weight, own, exact=exact)
-        return eqx.filter(parameters, eqx.is_array), _is_at_round_off(parameters, rows, weight)
+        return parameters, _is_at_round_off(parameters, rows, weight)
 
-    solved, small = jax.lax.map(one, parts)
-    return eqx.combine(solved, static), small
-
-
-def finish_exact(task: Task, trials: Parameters) -> Parameters:
-    """Give trials trained with b eliminated their b and overlap."""
-    factors, axis = factorize_trials(task, trials)
-    weights = task.weights(trials)
-    return _finish(trials, task.data, weights, factors, axis, task.loss.constraint == "exact")
+    return jax.lax.map(one, (trials, weights, factors.own))
 
 
-@eqx.filter_jit
-def _finish(
-    trials: Parameters,
-    rows: Rows,
-    weights: Float[Array, "trials points"],
-    factors: Factors,
-    axis: int | None,
-    exact: bool,
-) -> Parameters:
-    solve = lambda p, w, f: solve_polynomial(p, rows, w, f, exact=exact)
-    return eqx.filter_vmap(solve, in_axes=(0, 0, axis))(trials, weights, factors)
+@dataclasses.dataclass(frozen=True)
+class Ridge(Stage):
+    """Solve for b alone, the network off, with the penalty that predicts left-out rows best.
+
+    For rows with noise. At most 50,000 rows, drawn at random, are used.
+    """
+
+    def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
+        recorder = Recorder(self, task, 1)
+        some = task.rows.take(jnp.asarray(subsample(task.rows.num_points, RIDGE_ROWS)))
+        assert isinstance(some, Rows)
+        table, target, weights = (
+            np.asarray(array, float) for array in (some.table, some.target, some.weights)
+        )
+        solved = ridge(table, target, weights**2)
+        b = jnp.asarray(solved.coefficients, trials.b.dtype) * trials.keep_b[..., None]
+        trials = eqx.tree_at(
+            lambda p: (p.a, p.b, p.overlap),
+            trials,
+            (jnp.zeros_like(trials.a), b, jnp.zeros_like(trials.overlap)),
+        )
+        recorder.record(1, task.figures(trials))
+        note = f"penalty {solved.penalty:.1e}, left-out error {solved.error:.3g}"
+        return trials, recorder.outcome(np.full(len(trials.keep_b), CONVERGED), (note,))

@@ -148,7 +148,7 @@ class Loss:
     constraint_weight: float = 1e-3
     norm: str = "frobenius"
     reduction: str = "mean"
-    # Not in words: users do not give it, and checkpoints know a loss by its words.
+    # Not in the repr: users do not give it, and checkpoints identify a loss by its repr.
     mixed: tuple[str, ...] = dataclasses.field(default=(), repr=False)
 
     def __post_init__(self) -> None:

@@ -2,7 +2,7 @@
 
 A unit s n . (x - c) of the first layer, or s (x_i - c_i) of an `AxisEmbedding`, gets its center at
 a training point drawn with probability proportional to the squared residual of what the model can
-already fit (or, for a share of the units, uniformly from all points), and a slope s between the
+already fit (or, for a fraction of the units, uniformly from all points), and a slope s between the
 scale that the basis resolves and the scale that the points resolve.
 """
 
@@ -27,15 +27,16 @@ from pann.network import (
 from pann.training.loss import Rows
 from pann.training.task import CONVERGED, Outcome, Recorder, Stage, Task
 
-WAVES = (RandomFourierFeatures, PeriodicEmbedding, CircleEmbedding)
+FOURIER = (RandomFourierFeatures, PeriodicEmbedding, CircleEmbedding)
 
 
 @dataclasses.dataclass(frozen=True)
 class Place(Stage):
     """Give the network's first layer complementary units where the residual is large.
 
-    `scales` is the range of slopes, by default 2 to 3 N^(1/d). a becomes zero: LeastSquares or
-    GaussNewton after this stage gives it values.
+    `scales` is the range of slopes, by default 2 to 3 N^(1/d); `aligned` and `uniform` are the
+    fractions of units along an axis, and at points drawn uniformly. a becomes zero: LeastSquares
+    or GaussNewton after this stage gives it values.
     """
 
     scales: tuple[float, float] | None = None
@@ -53,8 +54,8 @@ class Place(Stage):
                 "Place works for plain networks, got a modified one; leave Place out of the "
                 "recipe, or use kind='mlp'"
             )
-        elif isinstance(trials.network.embedding, WAVES):
-            notes = ("the network sees waves, not coordinates; its units were left as they are",)
+        elif isinstance(trials.network.embedding, FOURIER):
+            notes = ("the network sees Fourier features; its units stay as they are",)
         else:
             scales = self.scales or default_scales(*task.data.x.shape)
             keys = jax.random.split(jax.random.fold_in(task.key, 1), num_trials)
@@ -79,7 +80,7 @@ def _place(
 ) -> Parameters:
     def one(parameters: Parameters, key: PRNGKeyArray) -> Parameters:
         assert parameters.network is not None
-        layer_key, center_key, share_key, uniform_key = jax.random.split(key, 4)
+        layer_key, center_key, fraction_key, uniform_key = jax.random.split(key, 4)
         embedding = parameters.network.embedding
         axis_units = embedding if isinstance(embedding, AxisEmbedding) else None
         units = axis_units.num_outputs if axis_units else parameters.network.weights[0].shape[0]
@@ -87,7 +88,7 @@ def _place(
         squared = jnp.sum((rows.weights[:, None] * residual) ** 2, axis=1)
         placed = jax.random.categorical(center_key, jnp.log(squared), shape=(units,))
         anywhere = jax.random.randint(uniform_key, (units,), 0, rows.x.shape[0])
-        chosen = jnp.where(jax.random.uniform(share_key, (units,)) < uniform, anywhere, placed)
+        chosen = jnp.where(jax.random.uniform(fraction_key, (units,)) < uniform, anywhere, placed)
         dtype = str(parameters.b.dtype)
         parameters = eqx.tree_at(lambda p: p.a, parameters, jnp.zeros_like(parameters.a))
         if axis_units is not None:

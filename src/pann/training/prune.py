@@ -16,7 +16,7 @@ from pann.training.task import CONVERGED, Outcome, Recorder, Stage, Task
 class Prune(Stage):
     """Drop a_j and b_k with |a_j| or |b_k| below `threshold`.
 
-    `relative` takes the threshold as a share of the largest coefficient of the same half;
+    `relative` takes the threshold as a fraction of the largest coefficient of the same half;
     `signed` is the test as the paper prints it, a_j < t, which drops every negative coefficient.
     A function that serves several outputs goes when all of its coefficients do.
     """
@@ -40,10 +40,10 @@ class Prune(Stage):
             (trials.a * keep_a[..., None], trials.b * keep_b[..., None], keep_a, keep_b),
         )
         if task.loss.constraint == "exact":
-            # The terms that went no longer cancel the network's share of them: solve for both.
+            # The terms that went no longer cancel the network's part in them: solve for both.
             trials, _ = LeastSquares("both").run(task, trials)
         recorder.record(1, task.figures(trials) | task.watch(trials))
-        notes = tuple(_shares(each) for each in task.by_case(trials))
+        notes = tuple(_summary(each) for each in task.by_case(trials))
         return trials, recorder.outcome(np.full(keep_b.shape[0], CONVERGED), notes)
 
     def _kept(
@@ -75,12 +75,11 @@ class DropPolynomial(Stage):
         return trials, recorder.outcome(np.full(keep_b.shape[0], CONVERGED))
 
 
-def _shares(trials: Parameters) -> str:
-    def share(kept: Bool[Array, "trials functions"]) -> str:
+def _summary(trials: Parameters) -> str:
+    def pruned(kept: Bool[Array, "trials functions"]) -> str:
         if kept.shape[1] == 0:
             return "none"
         return f"{100 * (1 - float(jnp.mean(kept))):.1f}%"
 
-    return (
-        f"pruned {share(trials.keep_a)} of the network's units, {share(trials.keep_b)} of the terms"
-    )
+    units, terms = pruned(trials.keep_a), pruned(trials.keep_b)
+    return f"pruned {units} of the network's units, {terms} of the terms"

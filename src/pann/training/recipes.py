@@ -1,36 +1,36 @@
 """Recipes: tuples of stages with names.
 
-`paper` is what the paper did. `default` depends on the sizes: Levenberg-Marquardt where its
-Jacobian and normal matrix are affordable, minibatch Adam between two linear solves where not.
+`paper` is what the paper did, `default` depends on the sizes, `products` trains no network.
 """
 
 import dataclasses
 from collections.abc import Sequence
 
-import jax
-
 from pann.basis import Basis
-from pann.basis.in_program import check_in_program, is_in_program
+from pann.basis.basis import check_in_program
+from pann.runtime.platform import on_cpu
 from pann.training.gauss_newton import GaussNewton
-from pann.training.gradient import LBFGS, Adam, Cosine, GradientStage
+from pann.training.gradient import LBFGS, Adam, Cosine, GradientStage, Stepwise
 from pann.training.guard import KeepIfBetter, Race
-from pann.training.linear import LeastSquares
+from pann.training.linear import LeastSquares, Ridge
 from pann.training.loss import Loss
 from pann.training.place import Place
 from pann.training.prune import DropPolynomial, Prune
-from pann.training.ridge import Ridge
 from pann.training.spline_products import AddProducts
 from pann.training.task import Stage
 
 Recipe = tuple[Stage, ...]
 
+# What the paper did: for data, and for equations.
 PAPER: Recipe = (Adam(20_000, Cosine(1e-3)), Prune(1e-4), LBFGS(400), Prune(1e-4))
-
-# Steep units along the axes for rough functions, gentle ones in all directions for smooth ones: a
-# few iterations tell which.
-STEEP: Recipe = (Place(), LeastSquares("both"), GaussNewton(20))
-GENTLE: Recipe = (Place((1.0, 5.0), aligned=0.0), LeastSquares("both"), GaussNewton(20))
-SECOND_ORDER: Recipe = (Race((STEEP, GENTLE)), GaussNewton(), LeastSquares("both"))
+# The paper does not say how many iterations of L-BFGS. With 400 calls of at most 20 each and a
+# history of 100, which the usual library makes by default, polynomials have its errors.
+PAPER_EQUATIONS: Recipe = (
+    Adam(100_000, Stepwise(1e-3, 0.9, 2_000), record_every=500),
+    Prune(1e-4),
+    LBFGS(8_000, memory=100, record_every=100),
+    Prune(1e-4),
+)
 
 # Polynomial and products of splines, without training a network: seconds instead of minutes.
 PRODUCTS: Recipe = (
@@ -39,8 +39,11 @@ PRODUCTS: Recipe = (
     Prune(1e-12, relative=True),
 )
 
-# Coefficients below this share of the largest are rounding, not signal.
-ROUND_OFF_SHARE = {"float64": 1e-12, "float32": 1e-5}
+# Coefficients below this fraction of the largest are rounding, not signal.
+ROUND_OFF_FRACTION = {"float64": 1e-12, "float32": 1e-5}
+# One iteration in a few seconds: 4e11 operations on two CPU cores, a hundred times that on a GPU.
+NEWTON_OPERATIONS = {"cpu": 4e11, "gpu": 4e13}
+NEWTON_BYTES = {"cpu": 8e9, "gpu": 6e10}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,42 +73,59 @@ class Sizes:
         return item * (4.0 * rows * count + 3.0 * min(rows, count) ** 2)
 
 
-# One iteration in a few seconds: 4e11 operations on two CPU cores, a hundred times that on a GPU.
-NEWTON_OPERATIONS = {"cpu": 4e11, "gpu": 4e13}
-NEWTON_BYTES = {"cpu": 8e9, "gpu": 6e10}
-
-
 def default_recipe(sizes: Sizes) -> tuple[Recipe, str]:
-    """The recipe for these sizes, and a sentence that says why."""
-    prune = Prune(ROUND_OFF_SHARE[sizes.precision], relative=True)
+    """The recipe for these sizes, and a sentence that says why.
+
+    1. Solve for the polynomial alone.
+    2. Train a network together with it, by second order where that is affordable (`second_order`)
+       and by gradients where not (`gradient`). Take the result only if it is better.
+    3. Prune coefficients that are rounding.
+    """
+    polynomial: Recipe = (LeastSquares("polynomial", alone=True),)
+    prune = Prune(ROUND_OFF_FRACTION[sizes.precision], relative=True)
     if sizes.num_network_parameters == 0:
         return (LeastSquares("polynomial"), prune), "no network: the polynomial is solved for"
-    first = () if sizes.num_terms == 0 else (LeastSquares("polynomial", alone=True),)
-    platform = "cpu" if jax.default_backend() == "cpu" else "gpu"
-    affordable = (
+    if sizes.num_terms == 0:
+        polynomial = ()
+    platform = "cpu" if on_cpu() else "gpu"
+    is_affordable = (
         sizes.newton_operations <= NEWTON_OPERATIONS[platform]
         and sizes.newton_bytes <= NEWTON_BYTES[platform]
     )
     counts = f"{sizes.num_network_parameters:,} network parameters on {sizes.num_points:,} points"
-    if affordable and not sizes.dropout:
-        # Where the points are too few for the terms, which shows late, the network alone is
-        # better. A race of one keeps the keys: the network alone is then trained the same way.
-        alone: Recipe = (DropPolynomial(), *SECOND_ORDER)
-        ways = (SECOND_ORDER, alone) if sizes.num_terms > 1 else (SECOND_ORDER,)
-        network: Recipe = (Race(ways),)
-        why = f"second order: {counts} are {sizes.newton_operations:.1e} operations an iteration"
+    if sizes.dropout:
+        network, why = gradient(sizes), "gradient: dropout needs it"
+    elif is_affordable:
+        network, why = second_order(sizes), f"second order: {counts} are "
+        why += f"{sizes.newton_operations:.1e} operations per iteration"
     else:
-        batch = sizes.batch_limit if sizes.num_points > 2 * sizes.batch_limit else None
-        adam = Adam(20_000, Cosine(2e-3), batch_size=batch, patience=4_000)
-        network = (Place(), LeastSquares("both"), adam, LeastSquares("both"))
+        network = gradient(sizes)
         why = f"gradient: {counts} are too many for Levenberg-Marquardt on this device"
-        if sizes.dropout:
-            why = "gradient: dropout needs it"
-    return (*first, KeepIfBetter(network), prune), why
+    return (*polynomial, KeepIfBetter(network), prune), why
+
+
+def second_order(sizes: Sizes) -> Recipe:
+    """Levenberg-Marquardt from the better of two starts, with the polynomial and without it."""
+    # Steep units along the axes for rough functions, gentle ones in all directions for smooth
+    # ones: a few iterations tell which.
+    steep: Recipe = (Place(), LeastSquares("both"), GaussNewton(20))
+    gentle: Recipe = (Place((1.0, 5.0), aligned=0.0), LeastSquares("both"), GaussNewton(20))
+    together: Recipe = (Race((steep, gentle)), GaussNewton(), LeastSquares("both"))
+    # Where the points are too few for the terms, which shows late, the network alone is better. A
+    # race of one keeps the keys: the network alone is then trained the same way.
+    alone: Recipe = (DropPolynomial(), *together)
+    return (Race((together, alone) if sizes.num_terms > 1 else (together,)),)
+
+
+def gradient(sizes: Sizes) -> Recipe:
+    """Adam, in minibatches where rows are many, between two linear solves."""
+    batch = sizes.batch_limit if sizes.num_points > 2 * sizes.batch_limit else None
+    adam = Adam(20_000, Cosine(2e-3), batch_size=batch, patience=4_000)
+    return (Place(), LeastSquares("both"), adam, LeastSquares("both"))
 
 
 def describe(recipe: Recipe) -> str:
-    """A recipe as one would type it, a stage a line."""
+    """A recipe as one would type it, one stage per line."""
     return "(\n" + "".join(f"    {stage!r},\n" for stage in recipe) + ")"
 
 
@@ -121,7 +141,7 @@ def recipe_named(recipe: str | Recipe, sizes: Sizes) -> tuple[Recipe, str]:
                 "of stages such as (Adam(1000), LBFGS(100))"
             )
         if recipe == "products":
-            return PRODUCTS, "products of splines beside the polynomial"
+            return PRODUCTS, "products of splines together with the polynomial"
         return (PAPER, "as in the paper") if recipe == "paper" else default_recipe(sizes)
     stages = tuple(recipe)
     for stage in stages:
@@ -133,40 +153,49 @@ def recipe_named(recipe: str | Recipe, sizes: Sizes) -> tuple[Recipe, str]:
     return stages, "as given"
 
 
-# ---- Which stages can train on rows in chunks, without the whole table ----
-
+# ---- Training on rows in chunks, without the whole table ----
 
 CHUNKABLE = GradientStage | Ridge | Prune
 
 
-def can_chunk(stages: Sequence[Stage], loss: Loss, basis: Basis) -> bool:
-    """Whether neither a stage nor the loss nor the basis needs all rows at once."""
-    return _is_sum(loss) and not needs_whole_table(stages) and is_in_program(basis)
-
-
-def _is_sum(loss: Loss) -> bool:
-    return loss.constraint != "exact" and loss.norm != "spectral"
-
-
 def needs_whole_table(recipe: str | Sequence[Stage] | None) -> bool:
     """Whether a recipe of the user's has stages that need all rows at once."""
-    stages = () if recipe is None else recipe
-    return any(not isinstance(stage, CHUNKABLE) for stage in stages)
+    return any(not isinstance(stage, CHUNKABLE) for stage in recipe or ())
+
+
+def can_chunk(stages: Sequence[Stage], loss: Loss, basis: Basis) -> bool:
+    """Whether neither a stage nor the loss nor the basis needs all rows at once."""
+    try:
+        check_chunks(stages, loss, basis)
+    except ValueError:
+        return False
+    return True
 
 
 def check_chunks(stages: Sequence[Stage], loss: Loss, basis: Basis) -> None:
     """Refuse what needs the whole table, where that is larger than the memory given."""
+    larger = "the table is larger than the memory given, and"
     cure = "lower the degree, or give more memory"
     for stage in stages:
         if not isinstance(stage, CHUNKABLE):
             raise ValueError(
-                f"the table is larger than the memory given, and {type(stage).__name__} needs all "
-                f"of it; train with Adam, LBFGS, Prune or Ridge alone, {cure}"
+                f"{larger} {type(stage).__name__} needs all of it; train with Adam, LBFGS, Prune "
+                f"or Ridge alone, {cure}"
             )
-    if not _is_sum(loss):
+    if loss.constraint == "exact" or loss.norm == "spectral":
         what = "exact constraint" if loss.constraint == "exact" else "spectral norm"
-        raise ValueError(
-            f"the table is larger than the memory given, and the {what} needs all of it; use "
-            f"another, {cure}"
-        )
+        raise ValueError(f"{larger} the {what} needs all of it; use another, {cure}")
     check_in_program(basis)
+
+
+def follows_gradients(recipe: Recipe) -> bool:
+    """Whether a stage, or one inside of it, reads gradients of the loss."""
+    for stage in recipe:
+        inner: tuple[Recipe, ...] = ()
+        if isinstance(stage, KeepIfBetter):
+            inner = (stage.stages,)
+        elif isinstance(stage, Race):
+            inner = stage.branches
+        if isinstance(stage, Adam | LBFGS) or any(map(follows_gradients, inner)):
+            return True
+    return False

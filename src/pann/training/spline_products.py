@@ -1,14 +1,17 @@
-"""Cubic splines of one coordinate, whose cells can be halved where more is needed."""
+"""Products s_1(x_1) ... s_d(x_d) of cubic splines, added to the network's half where they help.
+
+Every row samples every axis, so that a product resolves an axis as finely as all rows together do.
+Its splines are fitted by Levenberg-Marquardt, columns that enter linearly eliminated, and their
+cells are halved where the squared residual is large, as long as the held-out error falls.
+"""
 
 import dataclasses
-from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
 import scipy.sparse
 import scipy.sparse.linalg
 from jaxtyping import Array, Bool, Float
@@ -17,8 +20,10 @@ from threadpoolctl import threadpool_limits
 
 from pann.model.pann import Parameters
 from pann.network import ProductUnits
+from pann.numerics.least_squares import orthonormalize
+from pann.numerics.levenberg_marquardt import NormalEquations, minimize
 from pann.training.guard import choose
-from pann.training.linear import LeastSquares, at_round_off
+from pann.training.linear import LeastSquares, all_at_round_off
 from pann.training.loss import Rows
 from pann.training.task import CONVERGED, ROUND_OFF, Outcome, Recorder, Stage, Task, unstack
 
@@ -42,13 +47,13 @@ class Spline(NamedTuple):
         breaks = np.sort(np.concatenate([self.breaks, middles[split]]))
         knots = _knots(breaks)
         # Greville's points: interpolation there is always possible, and here exact.
-        places = np.mean([knots[1:-3], knots[2:-2], knots[3:-1]], axis=0)
-        return Spline(breaks, make_interp_spline(places, self._function()(places), t=knots).c)
+        nodes = np.mean([knots[1:-3], knots[2:-2], knots[3:-1]], axis=0)
+        return Spline(breaks, make_interp_spline(nodes, self._function()(nodes), t=knots).c)
 
     def powers(self) -> Float[np.ndarray, "cells 4"]:
         """The coefficients of s^3, s^2, s and 1 in each cell, s from 0 to 1 across it."""
-        pieces = PPoly.from_spline(self._function()).c[:, DEGREE:-DEGREE].T
-        return pieces * np.diff(self.breaks)[:, None] ** np.arange(DEGREE, -1, -1)
+        cells = PPoly.from_spline(self._function()).c[:, DEGREE:-DEGREE].T
+        return cells * np.diff(self.breaks)[:, None] ** np.arange(DEGREE, -1, -1)
 
     def _function(self) -> BSpline:
         return BSpline(_knots(self.breaks), self.coefficients, DEGREE)
@@ -58,25 +63,19 @@ def _knots(breaks: Float[np.ndarray, " ends"]) -> Float[np.ndarray, " knots"]:
     return np.concatenate([breaks[:1].repeat(DEGREE), breaks, breaks[-1:].repeat(DEGREE)])
 
 
-# ---- Products s_1(x_1) ... s_d(x_d) of splines beside columns that enter linearly ----
-
-
+# ---- Products next to columns that enter linearly ----
 FIRST_CELLS = 16
-FEWEST_ROWS_A_CELL = 6
-ROWS_AN_UNKNOWN = 4
-SPLIT_SHARE = 0.9
+# Cells are split if they have at least this many rows, and while each coefficient has this many.
+ROWS_PER_CELL = 6
+ROWS_PER_UNKNOWN = 4
+# Of the squared residual, what the cells that are split have together.
+SPLIT_FRACTION = 0.9
+# Random starts of a product, rounds of refinement, and rounds without a lower held-out error.
 STARTS = 3
 ROUNDS = 16
 PATIENCE = 3
-
+# Of second differences of the coefficients, relative to what the rows say of a coefficient.
 PENALTY = 1e-4
-ITERATIONS = 30
-SMALLEST_DECREASE = 1e-5
-FIRST_DAMPING = 1e-6
-DAMPING_FLOOR = 1e-12
-MAX_TRIES = 8
-LENGTH_FLOOR = 1e-3
-DEPENDENT = 1e-9
 
 Product = tuple[Spline, ...]
 
@@ -107,7 +106,7 @@ class Columns(NamedTuple):
     train: Float[np.ndarray, "rows columns"]
     held_out: Float[np.ndarray, "others columns"]
 
-    def beside(self, other: "Columns") -> "Columns":
+    def joined(self, other: "Columns") -> "Columns":
         return Columns(*(np.hstack(both) for both in zip(self, other, strict=True)))
 
 
@@ -123,7 +122,7 @@ class LinearFit(NamedTuple):
         return column - self.q @ (self.q.T @ column)
 
     def error(self, product: Product | None = None) -> float:
-        """The norm of the held-out residual: the best columns, beside a product as it is."""
+        """The norm of the held-out residual: the best columns, next to a product as it is."""
         train, held_out = self.split
         left, missing = train.target, held_out.target
         if product is not None:
@@ -132,16 +131,9 @@ class LinearFit(NamedTuple):
 
 
 def linear_fit(split: Split, columns: Columns) -> LinearFit:
-    """Least squares on the columns, but for those that depend on earlier ones."""
-    lengths = np.linalg.norm(columns.train, axis=0)
-    used = np.flatnonzero(lengths > 0)
-    q, r = np.linalg.qr(columns.train[:, used] / lengths[used])
-    independent = np.abs(np.diagonal(r)) > DEPENDENT
-    if not independent.all():
-        used = used[independent]
-        q, r = np.linalg.qr(columns.train[:, used] / lengths[used])
-    others = columns.held_out[:, used] / lengths[used]
-    return LinearFit(split, q, scipy.linalg.solve_triangular(r, others.T, trans=1).T)
+    """Least squares on the independent columns."""
+    factors = orthonormalize(columns.train)
+    return LinearFit(split, factors.q, factors.at(columns.held_out))
 
 
 class Found(NamedTuple):
@@ -155,7 +147,7 @@ class Found(NamedTuple):
 def find_products(
     split: Split, columns: Columns, limit: int, gain: float, random: np.random.Generator
 ) -> Found:
-    """One product after another, as long as each lowers the held-out error by the share `gain`."""
+    """One product after another, while each lowers the held-out error by the fraction `gain`."""
     none = Columns(*(side[:, :0] for side in columns))
     linear = linear_fit(split, columns)
     found = Found((), none, linear.error())
@@ -164,8 +156,8 @@ def find_products(
         if error > (1 - gain) * found.error:
             break
         column = Columns(*(sample.column(product)[:, None] for sample in split))
-        products = found.columns.beside(column)
-        linear = linear_fit(split, columns.beside(products))
+        products = found.columns.joined(column)
+        linear = linear_fit(split, columns.joined(products))
         found = Found((*found.products, product), products, linear.error())
     return found
 
@@ -184,7 +176,7 @@ def _find_product(linear: LinearFit, random: np.random.Generator) -> tuple[Produ
             waited += 1
         finer = _refined(product, x, residual**2)
         unknowns = sum(spline.coefficients.size for spline in finer)
-        if waited == PATIENCE or finer is product or unknowns * ROWS_AN_UNKNOWN > len(x):
+        if waited == PATIENCE or finer is product or unknowns * ROWS_PER_UNKNOWN > len(x):
             break
         product, residual = _trained(linear, finer)
     return best, lowest
@@ -213,51 +205,54 @@ def _cells_to_split(
     """The fewest cells with most of the squared residual, but for those of hardly any rows."""
     num_cells = len(breaks) - 1
     cell = np.searchsorted(breaks[1:-1], x)
-    share = np.bincount(cell, squares, num_cells)
-    order = np.argsort(-share)
-    before = np.cumsum(share[order]) - share[order]
+    squared = np.bincount(cell, squares, num_cells)
+    order = np.argsort(-squared)
+    before = np.cumsum(squared[order]) - squared[order]
     split = np.zeros(num_cells, bool)
-    split[order] = before < SPLIT_SHARE * share.sum()
-    return split & (np.bincount(cell, minlength=num_cells) >= FEWEST_ROWS_A_CELL)
-
-
-# ---- Levenberg-Marquardt ----
+    split[order] = before < SPLIT_FRACTION * squared.sum()
+    return split & (np.bincount(cell, minlength=num_cells) >= ROWS_PER_CELL)
 
 
 def _trained(linear: LinearFit, product: Product) -> tuple[Product, Float[np.ndarray, " rows"]]:
-    """The product after steps from here, and the residual that it leaves."""
+    """The product after Levenberg-Marquardt steps from here, and the residual that it leaves.
+
+    The columns are eliminated: J^T (I - Q Q^T) J is the normal matrix of the splines, whose
+    Jacobian J is sparse.
+    """
     train = linear.split.train
     matrices = [s.matrix(train.x[:, i]) for i, s in enumerate(product)]
-    unknowns = np.concatenate([s.coefficients for s in product])
-    ends = np.cumsum([s.coefficients.size for s in product])[:-1]
+    start = np.concatenate([s.coefficients for s in product])
+    sizes = [s.coefficients.size for s in product]
+    ends = np.cumsum(sizes)[:-1]
 
     def factors(unknowns: np.ndarray) -> np.ndarray:
-        parts = zip(matrices, np.split(unknowns, ends), strict=True)
-        return np.array([matrix @ coefficients for matrix, coefficients in parts])
+        each = zip(matrices, np.split(unknowns, ends), strict=True)
+        return np.array([matrix @ coefficients for matrix, coefficients in each])
 
     def residual(unknowns: np.ndarray) -> np.ndarray:
         column = train.weights * np.prod(factors(unknowns), axis=0)
-        return np.concatenate([linear.rest(column - train.target), bends @ unknowns])
+        return np.concatenate([linear.rest(column - train.target), penalty @ unknowns])
 
-    jacobian = _jacobian(matrices, factors(unknowns), train.weights)
-    bends = _second_differences(jacobian, [s.coefficients.size for s in product])
-    current, damping = residual(unknowns), FIRST_DAMPING
-    for _ in range(ITERATIONS):
+    def normal_equations(unknowns: np.ndarray, current: np.ndarray) -> NormalEquations:
         jacobian = _jacobian(matrices, factors(unknowns), train.weights)
         in_columns = jacobian.T @ linear.q
-        normal = (jacobian.T @ jacobian + bends.T @ bends).toarray() - in_columns @ in_columns.T
-        gradient = scipy.sparse.vstack([jacobian, bends]).T @ current
-        tried = _step(normal, gradient, damping, unknowns, current, residual)
-        if tried is None:
-            break
-        decrease = 1 - np.linalg.norm(tried.residual) / np.linalg.norm(current)
-        unknowns, current, damping = tried
-        if decrease < SMALLEST_DECREASE:
-            break
-    parts = zip(product, np.split(unknowns, ends), strict=True)
-    return tuple(Spline(s.breaks, coefficients) for s, coefficients in parts), current[
-        : len(train.x)
-    ]
+        gram = (jacobian.T @ jacobian + penalty.T @ penalty).toarray()
+        gradient = scipy.sparse.vstack([jacobian, penalty]).T @ current
+        return gram - in_columns @ in_columns.T, gradient
+
+    penalty = _second_differences(_jacobian(matrices, factors(start), train.weights), sizes)
+    unknowns, current = minimize(
+        residual,
+        normal_equations,
+        start,
+        damping=1e-6,
+        iterations=30,
+        tolerance=1e-5,
+        length_floor=1e-3,
+    )
+    each = zip(product, np.split(unknowns, ends), strict=True)
+    trained = tuple(Spline(s.breaks, coefficients) for s, coefficients in each)
+    return trained, current[: len(train.x)]
 
 
 def _jacobian(
@@ -277,7 +272,7 @@ def _jacobian(
 def _second_differences(
     jacobian: scipy.sparse.csr_array, sizes: list[int]
 ) -> scipy.sparse.csr_array:
-    """The penalty's rows: small beside the rows that say what an average coefficient is."""
+    """Rows of the penalty, small against those that say what an average coefficient is."""
     squares = np.split(scipy.sparse.linalg.norm(jacobian, axis=0) ** 2, np.cumsum(sizes)[:-1])
     blocks = [
         np.sqrt(PENALTY * np.mean(square))
@@ -287,51 +282,16 @@ def _second_differences(
     return scipy.sparse.csr_array(scipy.sparse.block_diag(blocks))
 
 
-class _Tried(NamedTuple):
-    unknowns: np.ndarray
-    residual: np.ndarray
-    damping: float
-
-
-def _step(
-    normal: Float[np.ndarray, "unknowns unknowns"],
-    gradient: Float[np.ndarray, " unknowns"],
-    damping: float,
-    unknowns: Float[np.ndarray, " unknowns"],
-    residual: Float[np.ndarray, " rows"],
-    at: Callable[[np.ndarray], np.ndarray],
-) -> _Tried | None:
-    """A step that lowers the residual, with more and more damping; None if there is none."""
-    lengths = np.sqrt(np.maximum(np.diagonal(normal), 0.0))
-    lengths = np.maximum(lengths, LENGTH_FLOOR * np.sqrt(np.mean(lengths**2)))
-    if not np.all(lengths > 0):
-        return None
-    scaled = normal / np.outer(lengths, lengths)
-    for _ in range(MAX_TRIES):
-        damped = scaled + (damping + DAMPING_FLOOR) * np.eye(len(scaled))
-        try:
-            factor = scipy.linalg.cho_factor(damped, check_finite=False)
-        except np.linalg.LinAlgError:
-            damping *= 4
-            continue
-        moved = unknowns - scipy.linalg.cho_solve(factor, gradient / lengths) / lengths
-        new = at(moved)
-        if new @ new < residual @ residual:
-            return _Tried(moved, new, damping / 3)
-        damping *= 4
-    return None
-
-
-# ---- A stage that adds products of splines to the network's half, where they help ----
+# ---- The stage ----
 
 
 @dataclasses.dataclass(frozen=True)
 class AddProducts(Stage):
     """Add up to `limit` products s_1(x_1) ... s_d(x_d) of splines to the network's half.
 
-    They are sought beside the polynomial, and once more beside its constant alone, for a high
-    degree can hide them; each must lower the held-out error by the share `gain`. What is better
-    with the polynomial is kept. Trained units would hide them as well: this stage stands before
+    They are sought together with the polynomial, and once more with its constant alone, for a high
+    degree can hide them; each must lower the held-out error by the fraction `gain`. What is better
+    with the polynomial is kept. Trained units would hide them as well: this stage comes before
     those that train the network, whose a becomes zero where products are added.
     """
 
@@ -342,7 +302,7 @@ class AddProducts(Stage):
         if self.limit < 1:
             raise ValueError(f"limit must be at least 1, got {self.limit}")
         if not 0 <= self.gain < 1:
-            raise ValueError(f"gain is a share in [0, 1), got {self.gain:g}")
+            raise ValueError(f"gain is a fraction in [0, 1), got {self.gain:g}")
 
     def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
         num_trials = trials.keep_b.shape[0]
@@ -350,61 +310,48 @@ class AddProducts(Stage):
         obstacle = _obstacle(task, trials)
         if obstacle:
             return trials, recorder.outcome(np.full(num_trials, CONVERGED), (obstacle,))
-        weights = task.weights(trials)
-        if np.all(np.asarray(at_round_off(task, trials, weights))):
+        if all_at_round_off(task, trials):
             return trials, recorder.outcome(np.full(num_trials, ROUND_OFF))
+        weights = task.weights(trials)
         found = []
         with threadpool_limits(1):
             for index, parameters in enumerate(unstack(trials, num_trials)):
                 key = jax.random.fold_in(task.key, index)
                 random = np.random.default_rng(np.asarray(jax.random.key_data(key)))
-                found.append(self._products(_view(task, parameters, weights[index]), random))
+                found.append(self._products(*_view(task, parameters, weights[index]), random))
         trials = _with_products(task, trials, found)
         recorder.record(num_trials, task.figures(trials))
         notes = tuple(_cells(products) for products in found)
         return trials, recorder.outcome(np.full(num_trials, CONVERGED), notes)
 
-    def _products(self, view: "_View", random: np.random.Generator) -> tuple[Product, ...]:
-        """What was found beside all terms, or beside the constant if that is better with them."""
-        find = lambda columns: find_products(view.split, columns, self.limit, self.gain, random)
-        beside_all = find(view.terms)
-        beside_constant = find(view.constant)
-        all_beside = view.terms.beside(beside_constant.columns)
-        if linear_fit(view.split, all_beside).error() < beside_all.error:
-            return beside_constant.products
-        return beside_all.products
+    def _products(
+        self, split: Split, terms: Columns, constant: Columns, random: np.random.Generator
+    ) -> tuple[Product, ...]:
+        """What was found with all terms, or with the constant alone if that is better with them."""
+        find = lambda columns: find_products(split, columns, self.limit, self.gain, random)
+        with_all, with_constant = find(terms), find(constant)
+        if linear_fit(split, terms.joined(with_constant.columns)).error() < with_all.error:
+            return with_constant.products
+        return with_all.products
 
 
-class _View(NamedTuple):
+def _view(
+    task: Task, parameters: Parameters, weights: Float[Array, " points"]
+) -> tuple[Split, Columns, Columns]:
     """A trial's rows and its terms, with the bias as one more, and those that are constant."""
-
-    split: Split
-    terms: Columns
-    constant: Columns
-
-
-def _view(task: Task, parameters: Parameters, weights: Float[Array, " points"]) -> _View:
-    held_out = task.held_out
-    assert isinstance(held_out, Rows)
-    sides = ((task.data, weights), (held_out, held_out.weights))
-    split = Split(*(_sample(rows, of_rows) for rows, of_rows in sides))
-    tables = [_table(rows, parameters) for rows, _ in sides]
+    assert isinstance(task.held_out, Rows)
+    samples, tables = [], []
+    for rows, of_rows in ((task.data, weights), (task.held_out, task.held_out.weights)):
+        roots = np.asarray(of_rows, float)
+        table = np.asarray(rows.table, float)[:, np.asarray(parameters.keep_b)]
+        if parameters.bias is not None:
+            table = np.hstack([table, np.ones((len(table), 1))])
+        target = np.asarray(rows.target, float)[:, 0]
+        samples.append(Sample(np.asarray(rows.x, float), roots, roots * target))
+        tables.append(table)
     is_constant = np.ptp(tables[0], axis=0) == 0
-    terms = Columns(*(s.weights[:, None] * t for s, t in zip(split, tables, strict=True)))
-    return _View(split, terms, Columns(*(side[:, is_constant] for side in terms)))
-
-
-def _sample(rows: Rows, weights: Float[Array, " points"]) -> Sample:
-    x, target = np.asarray(rows.x, float), np.asarray(rows.target, float)
-    roots = np.asarray(weights, float)
-    return Sample(x, roots, roots * target[:, 0])
-
-
-def _table(rows: Rows, parameters: Parameters) -> Float[np.ndarray, "points terms"]:
-    table = np.asarray(rows.table, float)[:, np.asarray(parameters.keep_b)]
-    if parameters.bias is None:
-        return table
-    return np.hstack([table, np.ones((len(table), 1))])
+    terms = Columns(*(s.weights[:, None] * t for s, t in zip(samples, tables, strict=True)))
+    return Split(*samples), terms, Columns(*(side[:, is_constant] for side in terms))
 
 
 def _obstacle(task: Task, trials: Parameters) -> str:
@@ -419,7 +366,7 @@ def _obstacle(task: Task, trials: Parameters) -> str:
 
 
 def _with_products(task: Task, trials: Parameters, found: list[tuple[Product, ...]]) -> Parameters:
-    """The trials with a share of their products solved for; as they were where there are none."""
+    """The trials with their products, solved for; as they were where there are none."""
     counts = np.array([len(products) for products in found])
     most = int(counts.max())
     if most == 0:
@@ -430,7 +377,7 @@ def _with_products(task: Task, trials: Parameters, found: list[tuple[Product, ..
         (
             jnp.pad(trials.a, ((0, 0), (0, most), (0, 0))),
             jnp.pad(trials.keep_a, ((0, 0), (0, most))),
-            _stacked(found, str(trials.b.dtype)),
+            stacked(found, str(trials.b.dtype)),
         ),
         is_leaf=lambda leaf: leaf is None,
     )
@@ -444,7 +391,7 @@ def _with_products(task: Task, trials: Parameters, found: list[tuple[Product, ..
     return choose(jnp.asarray(counts > 0), solved, padded)
 
 
-def _stacked(trials: list[tuple[Product, ...]], dtype: str) -> ProductUnits:
+def stacked(trials: list[tuple[Product, ...]], dtype: str) -> ProductUnits:
     """The products of every trial, filled up to equal numbers of units and of cells."""
     splines = [spline for products in trials for product in products for spline in product]
     dimension = next(len(product) for products in trials for product in products)

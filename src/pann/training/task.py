@@ -1,7 +1,7 @@
-"""What a training stage is given, and what it gives back.
+"""What a training stage is given, and what it returns.
 
 A recipe is a tuple of stages. Each takes the task and the trials (parameters with a leading axis,
-one entry a seed) and returns the trained trials with an `Outcome`: why each trial stopped, and a
+one entry per seed) and returns the trained trials with an `Outcome`: why each trial stopped, and a
 history of every loss term, the held-out error and the seconds.
 """
 
@@ -21,6 +21,7 @@ from pann.io.checkpoint import NOWHERE, Checkpoint, Saved
 from pann.model.pann import Parameters
 from pann.runtime.compile import compiled
 from pann.runtime.limits import Progress, Report, Stopped
+from pann.runtime.platform import on_cpu
 from pann.training.loss import Loss, Rows, TrainingRows
 
 RUNNING, CONVERGED, NOT_FINITE, STALLED, HELD_OUT, ROUND_OFF = range(6)
@@ -40,15 +41,15 @@ Watch = Callable[[Parameters], dict[str, Float[Array, " trials"]]]
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """Rows to fit, rows held out, the loss, a key, whom to tell of progress, where to keep it.
+    """Training rows, held-out rows, loss, PRNG key, progress callback, checkpoint.
 
     `watch` gives further figures of the trials, such as the error where the solution is known.
     `term_scales` are the factors that make the basis orthonormal, for the preconditioner
     K(x) = sqrt(m / sum_k phi_k(x)^2); None turns it off.
 
-    With `cases` several fits of equal shapes are one: rows, held-out rows and key have a leading
-    axis of that length, or of one where all cases have the same rows, and the trials of the first
-    case come first, then those of the second.
+    With `cases` several fits of equal shapes are one (see `pann.training.batch`): rows, held-out
+    rows and key have a leading axis of that length, or of one where all cases have the same rows,
+    and the trials of the first case come first, then those of the second.
     """
 
     rows: TrainingRows
@@ -63,7 +64,7 @@ class Task:
 
     @property
     def data(self) -> Rows:
-        """The rows of a stage that fits data, and no equation."""
+        """The rows of a stage that fits data, and not an equation."""
         if not isinstance(self.rows, Rows):
             raise ValueError(
                 "an equation is trained by Adam, LBFGS and Prune; the other stages fit data"
@@ -87,12 +88,12 @@ class Task:
         return jax.vmap(lambda key: jax.random.split(key, each))(self.key).reshape(-1)
 
     def folded_key(self, number: int) -> Key[Array, "*cases"]:
-        """The key of a part of the work, with this number."""
+        """The key of the part of the work that has this number."""
         fold = lambda key: jax.random.fold_in(key, number)
         return fold(self.key) if self.cases is None else jax.vmap(fold)(self.key)
 
     def by_case(self, trials: Parameters) -> list[Parameters]:
-        """The trials of each case; all of them where there is but one."""
+        """The trials of each case; all of them where there is only one."""
         if self.cases is None:
             return [trials]
         return unstack(_split(trials, self.cases), self.cases)
@@ -116,17 +117,15 @@ def map_trials(
     common = jax.tree.map(lambda leaf: leaf[0], common)
     of_case = lambda both: map_trials(one, None, both[0], eqx.combine(both[1], common))
     split = _split(trials, cases)
-    if jax.default_backend() == "cpu":
-        # Matrix products with a batch axis more take a CPU up to twice as long, and in a line
-        # search all cases would wait for the slowest.
-        mapped = jax.lax.map(of_case, (split, own))
-    else:
-        mapped = jax.vmap(of_case)((split, own))
+    # One more batch axis of matrix products takes a CPU up to twice as long, and in a line search
+    # all cases would wait for the slowest.
+    several = jax.lax.map if on_cpu() else lambda function, both: jax.vmap(function)(both)
+    mapped = several(of_case, (split, own))
     return jax.tree.map(lambda leaf: leaf.reshape(num_trials, *leaf.shape[2:]), mapped)
 
 
 def _split(trials: PyTree, cases: int) -> PyTree:
-    """An axis of cases before that of trials, also where a half has no functions at all."""
+    """An axis of cases before that of trials; a half may have no functions at all."""
     return jax.tree.map(
         lambda leaf: leaf.reshape(cases, leaf.shape[0] // cases, *leaf.shape[1:]), trials
     )
@@ -156,9 +155,9 @@ class Stage(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What a stage did: why each trial stopped, its history, and remarks for a person.
+    """What a stage did: why each trial stopped, its history, and notes for the user.
 
-    `history` maps "step" and "seconds" to one entry a record, and every other name ("data",
+    `history` maps "step" and "seconds" to one entry per record, and every other name ("data",
     "constraint", "held_out", ...) to an array of shape (trials, records). `stopped` says what
     ended the stage early, the time limit or Ctrl-C, and `pending` what would have come next.
     """
@@ -212,7 +211,7 @@ def unstack(trials: Parameters, count: int) -> list[Parameters]:
 class Recorder:
     """Collects the history of one stage and reports progress.
 
-    A stage looks at `stopped` after each record: unless it is empty, it ends with what it has.
+    A stage reads `stopped` after each record: unless it is empty, the stage ends.
     """
 
     def __init__(self, stage: Stage, task: Task, num_steps: int):
@@ -256,7 +255,7 @@ class Recorder:
         return history | {name: np.stack(values, axis=1) for name, values in self.values.items()}
 
     def restore(self, saved: Saved) -> None:
-        """Go on where a recorder with this history stood."""
+        """Continue from a recorder with this history."""
         history = _history(saved)
         self.steps = history.pop("step").tolist()
         self.seconds = history.pop("seconds").tolist()
@@ -265,7 +264,7 @@ class Recorder:
 
 
 def saved_history(history: dict[str, np.ndarray]) -> Saved:
-    """A history for a checkpoint: names may be any text there, so the arrays are numbered."""
+    """A history for a checkpoint: its names may be any text, so the arrays are numbered."""
     arrays = {f"history.{number}": array for number, array in enumerate(history.values())}
     return Saved(arrays, {"history": list(history)})
 

@@ -35,23 +35,13 @@ function decoded(text) {
   return bytes;
 }
 
-// Maps of runs come in 255 steps from their lowest to their highest value; the last byte is a gap.
-function widened(trace) {
-  if (!trace.z || !trace.z.steps) return trace;
-  const { steps, low, high, shape } = trace.z;
-  const bytes = decoded(steps);
-  const value = (byte) => (byte === 255 ? null : low + ((high - low) * byte) / 254);
-  const rows = Array.from({ length: shape[0] }, (_, row) => Array.from(bytes.subarray(row * shape[1], (row + 1) * shape[1]), value));
-  return { ...trace, z: rows };
-}
-
 function draw(element) {
   const figure = figures[element.id];
   if (!figure || drawn.has(element)) return;
   drawn.add(element);
   // A finger scrolls the page; it zooms by the buttons.
   const layout = { ...figure.layout, template: template(dark.matches), dragmode: coarse.matches ? false : "zoom" };
-  Plotly.newPlot(element, figure.data.map(widened), layout, {
+  Plotly.newPlot(element, figure.data, layout, {
     responsive: true,
     displaylogo: false,
     displayModeBar: true,

@@ -1,26 +1,32 @@
-"""One axis of space: its functions, a finer grid, the projection from it, and rows at its ends.
+"""The functions of a window along each axis: in space, in time, and how well they resolve a state.
 
-The residual is evaluated on half as many points again as there are functions, so that products of
-two of them alias onto none, and projected back; products of three alias as far as the highest
-functions matter, which the tails of the coefficients tell. Along an axis that is not periodic the
-projections on the highest functions give way to conditions at the ends and, on several pieces, to
-continuity between them (Lanczos' tau method).
+In space the residual is evaluated on half as many points again as there are functions, so that
+products of two of them do not alias, and projected back; products of three alias as far as the
+highest functions matter, which the tails of the coefficients show. Along an axis that is not
+periodic the projections on the highest functions give way to conditions at the ends and, on several
+elements, to continuity between them (Lanczos' tau method). In time there are Radau's nodes.
 """
 
 import dataclasses
 import functools
 import math
 
+import equinox as eqx
 import numpy as np
 import scipy.special
-from jaxtyping import Complex, Float
+from jaxtyping import Array, Complex, Float
 
 from pann.basis import Family, Fourier, Legendre, PiecewiseLegendre
+
+# The tail of an axis: one of so many parts of its frequencies, or the last degrees.
+FREQUENCY_PARTS, LAST_DEGREES = 8, 2
+
+Coefficients = Float[np.ndarray, "fields ... degrees"]
 
 
 @dataclasses.dataclass(frozen=True)
 class SpaceAxis:
-    """Functions of at most a level, a frequency or the degree on each piece, on [lower, upper]."""
+    """Functions on [lower, upper] up to a level: a frequency, or the degree on each element."""
 
     name: str
     lower: float
@@ -42,11 +48,12 @@ class SpaceAxis:
 
     @property
     def num_pieces(self) -> int:
-        return self.family.num_pieces if isinstance(self.family, PiecewiseLegendre) else 1
+        """The number of elements."""
+        return len(self.edges) - 1
 
     @property
     def edges(self) -> Float[np.ndarray, " edges"]:
-        """The ends of the pieces on [-1, 1]."""
+        """The ends of the elements on [-1, 1]."""
         breaks = self.family.breaks if isinstance(self.family, PiecewiseLegendre) else ()
         return np.array([-1.0, *breaks, 1.0])
 
@@ -57,10 +64,23 @@ class SpaceAxis:
             return self.family.quadrature(3 * self.level + 2)
         return self.family.quadrature(self.num_pieces * (3 * self.level // 2 + 2))
 
+    @property
+    def points(self) -> Float[np.ndarray, " points"]:
+        """The points of the grid on [lower, upper]."""
+        return self.coordinates(self.grid[0])
+
+    @property
+    def wavenumbers(self) -> Float[np.ndarray, " functions"]:
+        """Of the modes exp(i k x): 0, 1, ..., K, -1, ..., -K in units of the axis, or none."""
+        if not self.is_fourier:
+            return np.zeros(0)
+        numbers = np.arange(1.0, self.level + 1)
+        return 2.0 * np.pi / self.width * np.concatenate([[0.0], numbers, -numbers])
+
     def table(
         self, reference: Float[np.ndarray, " points"], derivative: int = 0
     ) -> Float[np.ndarray, "points functions"]:
-        """Derivatives by the axis's own coordinate, at points on [-1, 1]."""
+        """Derivatives by the coordinate of the axis, at points on [-1, 1]."""
         table = self.family.table(reference, self.num_functions, derivative)
         return table * (2.0 / self.width) ** derivative
 
@@ -80,33 +100,38 @@ class SpaceAxis:
 
     def continuity_rows(self, order: int, at_seam: bool) -> Float[np.ndarray, "rows functions"]:
         """Jumps of u, u', ... below the order at each break, and from the end to the beginning."""
-        meetings = [(piece, piece + 1) for piece in range(self.num_pieces - 1)]
+        pairs = [(left, left + 1) for left in range(self.num_pieces - 1)]
         if at_seam:
-            meetings.append((self.num_pieces - 1, 0))
+            pairs.append((self.num_pieces - 1, 0))
         rows = [
-            self._piece_end(right, -1.0, k) - self._piece_end(left, 1.0, k)
-            for left, right in meetings
+            self._element_end(right, -1.0, k) - self._element_end(left, 1.0, k)
+            for left, right in pairs
             for k in range(order)
         ]
         return np.stack(rows) if rows else np.zeros((0, self.num_functions))
 
-    def _piece_end(
-        self, piece: int, end: float, derivative: int
+    def end_rows(self, side: str) -> Float[np.ndarray, "2 functions"]:
+        """Value and outward derivative of every function at one end."""
+        element, end = (0, -1.0) if side == "lower" else (self.num_pieces - 1, 1.0)
+        rows = [self._element_end(element, end, 0), end * self._element_end(element, end, 1)]
+        return np.stack(rows)
+
+    def _element_end(
+        self, element: int, end: float, derivative: int
     ) -> Float[np.ndarray, " functions"]:
-        """Derivatives at an end of a piece, seen from inside it: rounding cannot change sides."""
-        left, right = self.edges[piece : piece + 2]
+        """Derivatives at an end of an element, seen from inside: rounding cannot change sides."""
+        left, right = self.edges[element : element + 2]
         row = np.zeros(self.num_functions)
         local = Legendre().table(np.array([end]), self.level + 1, derivative)[0]
-        row[piece :: self.num_pieces] = local * (4.0 / ((right - left) * self.width)) ** derivative
-        # The functions of level 0 are steps, constant on the piece.
+        scale = (4.0 / ((right - left) * self.width)) ** derivative
+        row[element :: self.num_pieces] = local * scale
+        # The functions of level 0 are steps, constant on the element.
         inside = self.table(np.array([0.5 * (left + right)]), derivative)[0]
         row[: self.num_pieces] = inside[: self.num_pieces]
         return row
 
-    def end_rows(self, side: str) -> Float[np.ndarray, "2 functions"]:
-        """Value and outward derivative of every function at one end."""
-        piece, end = (0, -1.0) if side == "lower" else (self.num_pieces - 1, 1.0)
-        return np.stack([self._piece_end(piece, end, 0), end * self._piece_end(piece, end, 1)])
+
+Axes = tuple[SpaceAxis, ...]
 
 
 # ---- Time on a window, s in [0, 1] ----
@@ -133,12 +158,19 @@ def time_table(
     return np.concatenate([starts, rest], axis=1)
 
 
+def _power(s: Float[np.ndarray, " times"], power: int, derivative: int) -> np.ndarray:
+    """d^k/ds^k s^power."""
+    if derivative > power:
+        return np.zeros_like(s)
+    return float(math.perm(power, derivative)) * s ** (power - derivative)
+
+
 def node_tables(order: int, count: int) -> list[Float[np.ndarray, "nodes functions"]]:
     """Derivatives 0, ..., m at the nodes, as Radau IIA has them for a system of first order.
 
     D^k u for k < m - 1 is its start plus the integral of the polynomial of degree p - 1 through the
     node values of D^(k+1) u. With u itself the method would be another one, which makes what is
-    stiff p times larger in each window: errors of the velocity at a fixed end, and fast waves.
+    stiff p times larger in each window: errors of the velocity at a fixed end, and fast modes.
     """
     nodes, starts = radau_nodes(count), np.eye(order + count)
     tables = [time_table(nodes, order, count, k) for k in (order - 1, order)]
@@ -155,35 +187,28 @@ def integration(nodes: Float[np.ndarray, " nodes"]) -> Float[np.ndarray, "nodes 
     return integrals @ np.linalg.inv(Legendre().table(at, count))
 
 
-def _power(s: Float[np.ndarray, " times"], power: int, derivative: int) -> np.ndarray:
-    """d^k/ds^k s^power."""
-    if derivative > power:
-        return np.zeros_like(s)
-    return float(math.perm(power, derivative)) * s ** (power - derivative)
-
-
 def to_legendre(order: int, count: int) -> Float[np.ndarray, "functions functions"]:
-    """Coefficients of P_l(2s - 1), l < order + count, of the window's functions (a column each)."""
+    """Coefficients of P_l(2s - 1), l < order + count; one column per function of the window."""
     nodes, _ = Legendre().quadrature(order + count)
     values = time_table(0.5 * (nodes + 1.0), order, count, 0)
     return np.linalg.solve(Legendre().table(nodes, order + count), values)
 
 
-@dataclasses.dataclass(frozen=True)
-class Decoupled:
+class Decoupled(eqx.Module):
     """The p equations of a window made independent: d^k/ds^k becomes a number for each.
 
     With V_k the values of D^k (s^m P_i) at the nodes and A the matrix of `integration`,
     V_k V_0^-1 = A^-k = Q diag(lambda^k) Q^-1. Of conjugate pairs one is kept, and counts twice.
+    `into` leads from values at the nodes to independent unknowns, `back` on to coefficients.
     """
 
-    numbers: Complex[np.ndarray, "derivatives kept"]
-    into: Complex[np.ndarray, "kept nodes"]
-    back: Complex[np.ndarray, "functions kept"]
+    numbers: Complex[Array | np.ndarray, "derivatives kept"]
+    into: Complex[Array | np.ndarray, "kept nodes"]
+    back: Complex[Array | np.ndarray, "functions kept"]
 
 
 def decouple(order: int, count: int) -> Decoupled:
-    """From values at the nodes to independent unknowns, and from them to coefficients."""
+    """The independent equations of windows with so many nodes."""
     inverse = np.linalg.inv(node_tables(order, count)[0][:, order:])
     values, vectors = np.linalg.eig(np.linalg.inv(integration(radau_nodes(count))))
     left = np.linalg.inv(vectors)
@@ -198,17 +223,11 @@ def decouple(order: int, count: int) -> Decoupled:
     )
 
 
-# ---- How well a window is resolved: the share of the highest functions along each axis ----
+# ---- Resolution: how much of a state is in the highest functions along each axis ----
 
 
-# The last eighth of the frequencies, the last two degrees.
-FREQUENCY_SHARE, LAST_DEGREES = 8, 2
-
-
-def scaled(
-    axes: tuple[SpaceAxis, ...], coefficients: Float[np.ndarray, "fields ... degrees"]
-) -> Float[np.ndarray, "fields ... degrees"]:
-    """Coefficients of orthonormal functions from those of the axes' and of Legendre's in time."""
+def orthonormal(axes: Axes, coefficients: Coefficients) -> Coefficients:
+    """Coefficients of orthonormal functions from those of the axes', and of Legendre's in time."""
     norms = [axis.family.norms(axis.num_functions) for axis in axes]
     norms.append(Legendre().norms(coefficients.shape[-1]))
     for number, norm in enumerate(norms, start=1):
@@ -217,31 +236,29 @@ def scaled(
     return coefficients
 
 
-def sizes(scaled: Float[np.ndarray, "fields ..."]) -> Float[np.ndarray, " fields"]:
-    return np.sqrt(np.sum(scaled.reshape(len(scaled), -1) ** 2, axis=1))
+def sizes(coefficients: Coefficients) -> Float[np.ndarray, " fields"]:
+    """The norms of the fields, by coefficients of orthonormal functions."""
+    return np.sqrt(np.sum(coefficients.reshape(len(coefficients), -1) ** 2, axis=1))
 
 
-def time_tail(
-    scaled: Float[np.ndarray, "fields ... degrees"], scales: Float[np.ndarray, " fields"]
-) -> float:
+def time_tail(coefficients: Coefficients, scales: Float[np.ndarray, " fields"]) -> float:
     """The last two degrees in time, relative to the fields' scales."""
-    return float(np.max(sizes(scaled[..., -LAST_DEGREES:]) / scales))
+    return float(np.max(sizes(coefficients[..., -LAST_DEGREES:]) / scales))
 
 
 def space_tails(
-    axis: SpaceAxis,
-    number: int,
-    scaled: Float[np.ndarray, "fields ..."],
+    axes: Axes,
+    coefficients: Coefficients,
     scales: Float[np.ndarray, " fields"],
-) -> Float[np.ndarray, " pieces"]:
-    """The highest frequencies, or the last two degrees on each piece."""
-    relative = np.moveaxis(scaled, number + 1, 1)
-    relative = relative.reshape(*relative.shape[:2], -1) / scales[:, None, None]
-    squares = np.sum(relative**2, axis=2)
-    levels = axis.family.levels(axis.num_functions)
-    if axis.is_fourier:
-        last = max(LAST_DEGREES, axis.level // FREQUENCY_SHARE)
-        return np.sqrt(np.max(np.sum(squares[:, levels > axis.level - last], axis=1)))[None]
-    highest = squares[:, levels > axis.level - LAST_DEGREES]
-    by_piece = np.sum(highest.reshape(len(scales), -1, axis.num_pieces), axis=1)
-    return np.sqrt(np.max(by_piece, axis=0))
+) -> list[Float[np.ndarray, " elements"]]:
+    """The highest frequencies of each axis, or the last two degrees on each of its elements."""
+    tails = []
+    for number, axis in enumerate(axes, start=1):
+        relative = np.moveaxis(coefficients, number, 1)
+        relative = relative.reshape(*relative.shape[:2], -1) / scales[:, None, None]
+        squares = np.sum(relative**2, axis=2)
+        last = max(LAST_DEGREES, axis.level // FREQUENCY_PARTS if axis.is_fourier else 0)
+        highest = squares[:, axis.family.levels(axis.num_functions) > axis.level - last]
+        by_element = np.sum(highest.reshape(len(scales), -1, axis.num_pieces), axis=1)
+        tails.append(np.sqrt(np.max(by_element, axis=0)))
+    return tails

@@ -1,4 +1,8 @@
-"""A window that is done, and all such windows as a checkpoint keeps them."""
+"""From window to window: each starts from the state that the one before it ended with.
+
+Windows are as long as the tail of the coefficients in time allows at the tolerance. Where the tail
+in space is too large, the axes get more functions, and the window is solved again.
+"""
 
 import dataclasses
 import functools
@@ -11,89 +15,66 @@ from pann.basis import Fourier, Legendre, PiecewiseLegendre
 from pann.io.checkpoint import NOWHERE, Checkpoint, Saved
 from pann.pde.problem import Problem
 from pann.runtime.limits import Progress, Report, Stopped
-from pann.solvers.windows.axes import SpaceAxis, scaled, sizes, space_tails, time_tail, to_legendre
-from pann.solvers.windows.build import initial_values, make_system, make_window
+from pann.solvers.windows.axes import (
+    Axes,
+    SpaceAxis,
+    orthonormal,
+    sizes,
+    space_tails,
+    time_tail,
+    to_legendre,
+)
+from pann.solvers.windows.conditions import initial_values
 from pann.solvers.windows.newton import newton
 from pann.solvers.windows.preconditioners import check_memory, choose_solver
 from pann.solvers.windows.resolution import first_axes, refined
-from pann.solvers.windows.system import System
+from pann.solvers.windows.system import System, make_system, make_window
+
+# The first window tried and the shortest, relative to the whole time; the most there may be.
+FIRST_LENGTH, SHORTEST, MAX_WINDOWS = 1 / 8, 1e-9, 1_000
+# A residual between the nodes, relative to the equation's terms, that no small tail excuses.
+UNSOLVED = 1e-2
+# How much shorter or longer the next window may be, and the safety in the estimate of that.
+SHORTER, LONGER, SAFETY = 0.1, 2.0, 0.8
+THOUSANDTHS = 1_000
+ALL_DONE = "all windows done"
+
+# The state and its time derivatives below the order, as coefficients in space; sizes of fields.
+State = Float[np.ndarray, "order fields ..."]
+Sizes = Float[np.ndarray, " fields"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Solved:
-    """A window's place, its functions and coefficients, and how well it is solved.
+    """A window's time, its functions and coefficients, and how well it is solved.
 
     `coefficients` belong to the axes' functions and Legendre's in time.
     """
 
     begin: float
     end: float
-    axes: tuple[SpaceAxis, ...]
+    axes: Axes
     coefficients: Float[np.ndarray, "fields ... degrees"]
     steps: int
     tail: float
     space_tail: float
     residual: float
 
-
-def kept(
-    done: list[Solved], scales: Float[np.ndarray, " fields"], wanted: float, rejected: int
-) -> Saved:
-    """All windows so far, the fields' sizes, the length wanted next, and how many were rejected."""
-    arrays = {f"window{k}": window.coefficients for k, window in enumerate(done)}
-    numbers = [[w.begin, w.end, w.tail, w.space_tail, w.residual] for w in done]
-    arrays |= {"numbers": np.array(numbers), "scales": scales, "wanted": np.asarray(wanted)}
-    notes = {
-        "axes": [[_told(axis) for axis in window.axes] for window in done],
-        "steps": [window.steps for window in done],
-        "rejected": rejected,
-    }
-    return Saved(arrays, notes)
-
-
-def restored(saved: Saved) -> tuple[list[Solved], Float[np.ndarray, " fields"], float, int]:
-    """What `kept` was given."""
-    arrays, notes = saved.arrays, saved.notes
-    done = []
-    for k, (begin, end, tail, space_tail, residual) in enumerate(arrays["numbers"].tolist()):
-        axes = tuple(_axis(told) for told in notes["axes"][k])
-        coefficients = np.array(arrays[f"window{k}"])
-        steps = int(notes["steps"][k])
-        done.append(Solved(begin, end, axes, coefficients, steps, tail, space_tail, residual))
-    return done, np.array(arrays["scales"]), float(arrays["wanted"]), int(notes["rejected"])
-
-
-def _told(axis: SpaceAxis) -> dict[str, Any]:
-    family = axis.family
-    breaks = list(family.breaks) if isinstance(family, PiecewiseLegendre) else None
-    ends = {"name": axis.name, "lower": float(axis.lower), "upper": float(axis.upper)}
-    return {**ends, "level": int(axis.level), "breaks": breaks}
-
-
-def _axis(told: dict[str, Any]) -> SpaceAxis:
-    breaks = told["breaks"]
-    family = Fourier() if breaks is None else PiecewiseLegendre(tuple(breaks))
-    return SpaceAxis(told["name"], told["lower"], told["upper"], family, told["level"])
-
-
-# ---- From window to window: each starts from the state that the one before it ended with ----
-
-
-# The first window tried, the shortest and the most there may be, relative to the whole time.
-FIRST_LENGTH, SHORTEST, MAX_WINDOWS = 1 / 8, 1e-9, 1_000
-# A residual between the nodes, relative to the equation's terms, that no tail excuses.
-UNSOLVED = 1e-2
-THOUSANDTHS = 1_000
-ALL_DONE = "all windows done"
-# How much shorter or longer the next window may be, and the safety in the estimate of that.
-SHORTER, LONGER, SAFETY = 0.1, 2.0, 0.8
+    def state_at_end(self, order: int) -> State:
+        """The state and its time derivatives below the order at the window's end."""
+        length, degrees = self.end - self.begin, self.coefficients.shape[-1]
+        states = [
+            self.coefficients @ Legendre().table(np.ones(1), degrees, k)[0] * (2.0 / length) ** k
+            for k in range(order)
+        ]
+        return np.stack(states)
 
 
 @dataclasses.dataclass(frozen=True)
 class Marched:
     """All windows that were accepted, why there are no more, and what it took.
 
-    `stopped` is a time limit, or Ctrl-C, that ended them before their time.
+    `stopped` is a time limit, or Ctrl-C, that ended them early.
     """
 
     windows: list[Solved]
@@ -106,8 +87,8 @@ class Marched:
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
-    """What is asked for: equal windows by their number, or windows as long as the tolerance allows.
+class Schedule:
+    """What is asked for: a number of equal windows, or windows as long as the tolerance allows.
 
     With `fixed_axes` the functions in space stay as they are. `count` is the number of nodes in
     time, `order` that of the equation in it.
@@ -124,10 +105,6 @@ class Plan:
     report: Report
     checkpoint: Checkpoint = NOWHERE
 
-    def anew(self) -> "Plan":
-        """The same, with windows that do not go on from those of a checkpoint."""
-        return dataclasses.replace(self, checkpoint=self.checkpoint.within("anew"))
-
     @property
     def ends(self) -> tuple[float, float]:
         domain = self.problem.domain
@@ -135,43 +112,45 @@ class Plan:
         return domain.lower[number], domain.upper[number]
 
     @functools.cached_property
-    def _systems(self) -> dict[tuple[SpaceAxis, ...], System]:
+    def _systems(self) -> dict[Axes, System]:
         return {}
 
-    def system(self, axes: tuple[SpaceAxis, ...]) -> System:
+    def system(self, axes: Axes) -> System:
+        """The equations of windows with these axes; the last ones are kept."""
         if axes not in self._systems:
             self._systems.clear()
             self._systems[axes] = make_system(self.problem, axes, self.order, self.count, self.seed)
         return self._systems[axes]
 
 
-def march(plan: Plan, axes: tuple[SpaceAxis, ...], rejected: int = 0) -> Marched:
+def march(schedule: Schedule, axes: Axes, rejected: int = 0) -> Marched:
     """Window after window to the end of time, or to where it does not go on.
 
     `rejected` windows were tried before with other axes.
     """
-    begin, end = plan.ends
+    problem, order, tolerance = schedule.problem, schedule.order, schedule.tolerance
+    begin, end = schedule.ends
     whole, now = end - begin, begin
-    wanted = whole * FIRST_LENGTH if plan.num_windows is None else whole / plan.num_windows
     # The length asked for by number; halves of it where Newton's method fails.
-    equal = None if plan.num_windows is None else wanted
-    start = initial_values(plan.problem, axes)
-    scales = sizes(scaled(axes, start[0][..., None]))
+    equal = None if schedule.num_windows is None else whole / schedule.num_windows
+    wanted = whole * FIRST_LENGTH if equal is None else equal
+    start = initial_values(problem, axes)
+    scales = sizes(orthonormal(axes, start[0][..., None]))
     done: list[Solved] = []
     in_a_row, stop, stopped = 0, ALL_DONE, None
-    saved = plan.checkpoint.under_way()
+    saved = schedule.checkpoint.under_way()
     if saved is not None:
-        done, scales, wanted, rejected = restored(saved)
-        axes, now, start = done[-1].axes, done[-1].end, _state_at_end(plan, done[-1])
+        done, scales, wanted, rejected = _restored(saved)
+        axes, now, start = done[-1].axes, done[-1].end, done[-1].state_at_end(order)
     while end - now > 1e-12 * whole:
-        if stopped := _reported(plan, done):
+        if stopped := _reported(schedule, done):
             stop = f"stopped by {stopped} at t = {now:.6g}"
             break
         if len(done) >= MAX_WINDOWS:
             stop = f"stopped at t = {now:.6g} after {MAX_WINDOWS} windows"
             break
         length = _fitted(wanted, end - now)
-        tried = _tried(plan, axes, now, length, start, scales)
+        tried = _tried(schedule, axes, now, length, start, scales)
         if tried is None:
             rejected += 1
             wanted = 0.5 * length
@@ -180,27 +159,26 @@ def march(plan: Plan, axes: tuple[SpaceAxis, ...], rejected: int = 0) -> Marched
                 break
             continue
         window, tails, scales_now = tried
-        if not plan.fixed_axes:
-            finer = refined(axes, tails, plan.tolerance)
-            if any(old.is_fourier != new.is_fourier for old, new in zip(axes, finer, strict=True)):
-                others = first_axes(plan.problem, None, plan.tolerance, waves=False)
-                # What was kept of the windows so far belongs to the axes given up.
-                return march(plan.anew(), others, rejected + len(done))
-            if finer != axes:
-                # The first state is known as a function: what coarse axes lose of it is regained.
-                start = _moved(start, axes, finer) if done else initial_values(plan.problem, finer)
-                axes, rejected = finer, rejected + 1
-                continue
-        share = (plan.tolerance / max(window.tail, 1e-300)) ** (1 / plan.count)
-        poor = window.tail > plan.tolerance or window.residual > UNSOLVED
-        if equal is None and poor and length > 10 * SHORTEST * whole:
+        finer = axes if schedule.fixed_axes else refined(axes, tails, tolerance)
+        if any(old.is_fourier != new.is_fourier for old, new in zip(axes, finer, strict=True)):
+            others = first_axes(problem, None, tolerance, fourier=False)
+            # The windows in the checkpoint belong to the axes given up.
+            checkpoint = schedule.checkpoint.within("in elements")
+            schedule = dataclasses.replace(schedule, checkpoint=checkpoint)
+            return march(schedule, others, rejected + len(done))
+        if finer != axes:
+            # The initial state is known as a function: what coarse axes lose of it is regained.
+            start = _moved(start, axes, finer) if done else initial_values(problem, finer)
+            axes, rejected = finer, rejected + 1
+            continue
+        factor = SAFETY * (tolerance / max(window.tail, 1e-300)) ** (1 / schedule.count)
+        is_poor = window.tail > tolerance or window.residual > UNSOLVED
+        if equal is None and is_poor and length > 10 * SHORTEST * whole:
             # Where shorter windows are hardly better, the start is not smooth: go far down.
-            wanted = length * (
-                SHORTER if in_a_row else float(np.clip(SAFETY * share, SHORTER, 0.7))
-            )
+            wanted = length * (SHORTER if in_a_row else float(np.clip(factor, SHORTER, 0.7)))
             rejected, in_a_row = rejected + 1, in_a_row + 1
             continue
-        # A start that violates the conditions is rough at first; what was solved stays so.
+        # A start that violates the conditions is rough at first; later windows are not.
         was_solved = any(each.residual <= UNSOLVED for each in done)
         if equal is None and was_solved and window.residual > UNSOLVED:
             stop = f"stopped at t = {now:.6g}, where no window, however short, solves the equation"
@@ -208,12 +186,12 @@ def march(plan: Plan, axes: tuple[SpaceAxis, ...], rejected: int = 0) -> Marched
         done.append(window)
         in_a_row = 0
         now, scales = window.end, np.maximum(scales, scales_now)
-        start = _state_at_end(plan, window)
-        wanted = equal or length * float(np.clip(SAFETY * share, 0.5, LONGER))
-        plan.checkpoint.keep(functools.partial(kept, [*done], scales, wanted, rejected))
+        start = window.state_at_end(order)
+        wanted = equal or length * float(np.clip(factor, 0.5, LONGER))
+        schedule.checkpoint.keep(functools.partial(_saved, [*done], scales, wanted, rejected))
     if stop == ALL_DONE:
-        _reported(plan, done)
-    system = plan.system(axes)
+        _reported(schedule, done)
+    system = schedule.system(axes)
     points = [len(each) for each in system.grid.points]
     return Marched(
         windows=done,
@@ -221,21 +199,21 @@ def march(plan: Plan, axes: tuple[SpaceAxis, ...], rejected: int = 0) -> Marched
         finished=stop == ALL_DONE,
         stopped=stopped,
         rejected=rejected,
-        solver=plan.solver or choose_solver(system),
-        num_points=len(done) * plan.count * int(np.prod(points)),
+        solver=schedule.solver or choose_solver(system),
+        num_points=len(done) * schedule.count * int(np.prod(points)),
     )
 
 
-def _reported(plan: Plan, done: list[Solved]) -> str | None:
+def _reported(schedule: Schedule, done: list[Solved]) -> str | None:
     """Report how far the windows have come; what stops them, if anything does."""
-    begin, end = plan.ends
+    begin, end = schedule.ends
     figures: dict[str, float] = {}
     if done:
         figures = {"tail": done[-1].tail, "fresh residual": done[-1].residual}
     reached = done[-1].end if done else begin
-    share_done = round(THOUSANDTHS * (reached - begin) / (end - begin))
+    step = round(THOUSANDTHS * (reached - begin) / (end - begin))
     try:
-        plan.report(Progress("windows, thousandths of time", share_done, THOUSANDTHS, figures))
+        schedule.report(Progress("windows, thousandths of time", step, THOUSANDTHS, figures))
     except Stopped as stopped:
         return str(stopped)
     return None
@@ -249,29 +227,27 @@ def _fitted(wanted: float, left: float) -> float:
 
 
 def _tried(
-    plan: Plan,
-    axes: tuple[SpaceAxis, ...],
+    schedule: Schedule,
+    axes: Axes,
     begin: float,
     length: float,
-    start: Float[np.ndarray, "order fields ..."],
-    scales: Float[np.ndarray, " fields"],
-) -> tuple[Solved, list[np.ndarray], Float[np.ndarray, " fields"]] | None:
+    start: State,
+    scales: Sizes,
+) -> tuple[Solved, list[np.ndarray], Sizes] | None:
     """A window, its tails in space and its fields' sizes, or None if Newton's method fails."""
-    system = plan.system(axes)
-    solver = plan.solver or choose_solver(system)
+    order, system = schedule.order, schedule.system(axes)
+    solver = schedule.solver or choose_solver(system)
     check_memory(system, solver)
-    window = make_window(system, axes, begin, length, start)
-    outcome = newton(system, window, solver)
+    outcome = newton(system, make_window(system, axes, begin, length, start), solver)
     if not outcome.converged:
         return None
-    powers = length ** np.arange(plan.order)
-    known = np.moveaxis(start, 0, -1) * powers
+    known = np.moveaxis(start, 0, -1) * length ** np.arange(order)
     whole = np.concatenate([known, outcome.unknowns], axis=-1)
-    coefficients = whole @ to_legendre(plan.order, plan.count).T
-    orthonormal = scaled(axes, coefficients)
-    now = sizes(orthonormal)
+    coefficients = whole @ to_legendre(order, schedule.count).T
+    of_orthonormal = orthonormal(axes, coefficients)
+    now = sizes(of_orthonormal)
     largest = np.maximum(np.maximum(scales, now), np.finfo(float).tiny)
-    tails = [space_tails(axis, i, orthonormal, largest) for i, axis in enumerate(axes)]
+    tails = space_tails(axes, of_orthonormal, largest)
     solved = Solved(
         begin=begin,
         end=begin + length,
@@ -279,29 +255,53 @@ def _tried(
         coefficients=coefficients,
         steps=outcome.steps,
         # A second derivative by time sees more of the highest degrees than the first.
-        tail=time_tail(orthonormal, largest) * plan.count ** (2 * plan.order - 2),
+        tail=time_tail(of_orthonormal, largest) * schedule.count ** (2 * order - 2),
         space_tail=max((float(np.max(tail)) for tail in tails), default=0.0),
         residual=outcome.residual,
     )
     return solved, tails, now
 
 
-def _state_at_end(plan: Plan, window: Solved) -> Float[np.ndarray, "order fields ..."]:
-    """The state and its time derivatives at the window's end."""
-    length, degrees = window.end - window.begin, window.coefficients.shape[-1]
-    states = [
-        window.coefficients @ Legendre().table(np.ones(1), degrees, k)[0] * (2.0 / length) ** k
-        for k in range(plan.order)
-    ]
-    return np.stack(states)
-
-
-def _moved(
-    start: Float[np.ndarray, "order fields ..."],
-    axes: tuple[SpaceAxis, ...],
-    finer: tuple[SpaceAxis, ...],
-) -> Float[np.ndarray, "order fields ..."]:
+def _moved(start: State, axes: Axes, finer: Axes) -> State:
     """The same state in the functions of finer axes."""
     for old, new in zip(axes, finer, strict=True):
         start = np.tensordot(start, new.transfer_from(old), axes=(2, 1))
     return start
+
+
+# ---- Checkpoints ----
+
+
+def _saved(done: list[Solved], scales: Sizes, wanted: float, rejected: int) -> Saved:
+    """All windows so far, the fields' sizes, the length wanted next, and how many were rejected."""
+    arrays = {f"window{k}": window.coefficients for k, window in enumerate(done)}
+    numbers = [[w.begin, w.end, w.tail, w.space_tail, w.residual] for w in done]
+    arrays |= {"numbers": np.array(numbers), "scales": scales, "wanted": np.asarray(wanted)}
+    notes = {
+        "axes": [[_described(axis) for axis in window.axes] for window in done],
+        "steps": [window.steps for window in done],
+        "rejected": rejected,
+    }
+    return Saved(arrays, notes)
+
+
+def _restored(saved: Saved) -> tuple[list[Solved], Sizes, float, int]:
+    """What `_saved` was given."""
+    arrays, notes = saved.arrays, saved.notes
+    done = []
+    for k, (begin, end, tail, space_tail, residual) in enumerate(arrays["numbers"].tolist()):
+        axes = tuple(_axis(*description) for description in notes["axes"][k])
+        coefficients, steps = np.array(arrays[f"window{k}"]), int(notes["steps"][k])
+        done.append(Solved(begin, end, axes, coefficients, steps, tail, space_tail, residual))
+    return done, np.array(arrays["scales"]), float(arrays["wanted"]), int(notes["rejected"])
+
+
+def _described(axis: SpaceAxis) -> list[Any]:
+    family = axis.family
+    breaks = list(family.breaks) if isinstance(family, PiecewiseLegendre) else None
+    return [axis.name, float(axis.lower), float(axis.upper), breaks, int(axis.level)]
+
+
+def _axis(name: str, lower: float, upper: float, breaks: list | None, level: int) -> SpaceAxis:
+    family = Fourier() if breaks is None else PiecewiseLegendre(tuple(breaks))
+    return SpaceAxis(name, lower, upper, family, level)

@@ -1,38 +1,30 @@
 """All windows as one model: polynomials in pieces of time, in the functions of the finest axes."""
 
 import dataclasses
-import os
-import pathlib
 import time
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
-from pann.basis import Basis, Family, Legendre, PiecewiseLegendre, make_basis
+from pann.basis import Basis, Family, Legendre, PiecewiseLegendre
 from pann.domain import Box
 from pann.errors import WindowsFailed
+from pann.methods import Windows
 from pann.model.pann import PANN, Parameters
 from pann.pde.checks import checked
 from pann.pde.conditions import Dirichlet
 from pann.pde.placing import OnFaces, place_conditions, place_inside
 from pann.pde.problem import Problem
 from pann.points import uniform
-from pann.runtime.limits import Report as ReportProgress
-from pann.runtime.limits import check_time_limit
-from pann.runtime.progress import supervised
-from pann.solvers.assessment import assessed
-from pann.solvers.folder import configuration, in_folder, prepared_folder
-from pann.solvers.quality import field_sizes, relative_errors, residual_of
+from pann.solvers.assessment import field_sizes, relative_errors, residual_of
 from pann.solvers.setup import NUM_FRESH, Setup
 from pann.solvers.solution import Report, Solution, trial_figures
 from pann.solvers.windows.axes import SpaceAxis
-from pann.solvers.windows.build import highest_order, reason_against
-from pann.solvers.windows.march import UNSOLVED, Marched, Plan, Solved, march
-from pann.solvers.windows.preconditioners import SOLVERS
-from pann.solvers.windows.resolution import Modes, first_axes
+from pann.solvers.windows.conditions import reason_against
+from pann.solvers.windows.march import UNSOLVED, Marched, Schedule, Solved, march
+from pann.solvers.windows.resolution import first_axes
 
 
 def joined(problem: Problem, windows: list[Solved]) -> PANN:
@@ -116,136 +108,52 @@ def _in_steps(
 
 DEGREE = 12
 # By the number of axes of space: what is left out, relative to the fields.
-TOLERANCES = {0: 1e-12, 1: 1e-10, 2: 1e-7}
+TAILS = {0: 1e-12, 1: 1e-10, 2: 1e-7}
 POINTS_ON_FACES = 40
+WINDOWS = Windows()
 
 
-def solve_in_windows(
-    problem: Problem,
-    *,
-    windows: int | str | None = None,
-    modes: Modes = None,
-    degree: int | None = None,
-    tolerance: float | None = None,
-    solver: str | None = None,
-    seed: int = 0,
-    out: str | os.PathLike[str] | None = None,
-    resume: bool = False,
-    checkpoint_every: float | int = 30.0,
-    report: ReportProgress | None = None,
-    progress: bool | ReportProgress | None = None,
-    time_limit: float | int | None = None,
-) -> Solution:
-    """Solve an evolution problem in `windows` equal windows, or in as many as it takes ("auto").
+def march_windows(setup: Setup, method: Windows = WINDOWS, *, begin: float) -> Solution:
+    """All windows one after another, from the first axes of space that the method asks for.
 
-    `modes` is the highest frequency along periodic axes and the degree along others, a number or
-    one for each axis by name; by default as many as the tails of the coefficients, relative to the
-    fields, ask for at the tolerance (1e-10 in one dimension of space, 1e-7 in two). That is not the
-    error's, which `pann.solve(problem, tolerance=...)` estimates. `degree` is
-    that in time on each window, 12 by default. `solver` is "dense", "frozen" or "constant" (see
-    `pann.solvers.windows.preconditioners`), by default chosen by size.
-
-    If the windows do not reach the end of time, the solution's domain ends where they do. `out`,
-    `resume`, `checkpoint_every`, `progress` and `time_limit` are those of `pann.solve`: what was
+    If they do not reach the end of time, the solution's domain ends where they do. Work that was
     killed goes on with the window that it was at.
     """
-    begin = time.perf_counter()
-    if out is None and resume:
-        raise ValueError("resume=True goes on with the work in a folder; name it by out")
-    problem = checked(problem)
-    check_time_limit(time_limit)
-    setup = Setup(problem, problem.asked.orders, None, None, seed, lambda progress: None)
-    options: dict[str, Any] = {
-        "windows": windows,
-        "modes": modes,
-        "degree": degree,
-        "tolerance": tolerance,
-        "solver": solver,
-    }
-
-    def work(setup: Setup, *, begin: float) -> Solution:
-        return assessed(march_windows(setup, **options, begin=begin), seed)
-
-    by_program = report is not None or progress is False
-    shown = progress if report is None else report
-    with supervised(problem.name, shown, time_limit, ctrl_c=not by_program) as watched:
-        setup = dataclasses.replace(setup, report=watched)
-        if out is None:
-            return work(setup, begin=begin)
-        folder = prepared_folder(pathlib.Path(out))
-        with jax.enable_x64(True):
-            basis = make_basis(problem.domain, 2)
-            told = configuration(setup, [basis], [], None, **options)
-        return in_folder(
-            folder, told, setup, work, begin=begin, resume=resume, interval=checkpoint_every
+    plan = window_plan(setup, method)
+    axes = first_axes(setup.problem, method.modes, plan.tolerance)
+    if method.solver == "constant" and axes and not any(axis.is_fourier for axis in axes):
+        raise ValueError(
+            "the solver 'constant' needs a periodic axis; use 'frozen' or leave it out"
         )
+    return solve_plan(setup, plan, axes, begin)[0]
 
 
-def march_windows(
-    setup: Setup,
-    *,
-    windows: int | str | None = None,
-    modes: Modes = None,
-    degree: int | None = None,
-    tolerance: float | None = None,
-    solver: str | None = None,
-    begin: float,
-) -> Solution:
-    """`solve_in_windows` for a problem with a place for its checkpoints."""
-    plan = window_plan(
-        setup, windows=windows, modes=modes, degree=degree, tolerance=tolerance, solver=solver
-    )
-    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
-        axes = first_axes(setup.problem, modes, plan.tolerance)
-        if solver == "constant" and axes and not any(axis.is_fourier for axis in axes):
-            raise ValueError(
-                "the solver 'constant' needs a periodic axis; use 'frozen' or leave it out"
-            )
-        return solve_plan(setup, plan, axes, begin)[0]
-
-
-def window_plan(
-    setup: Setup,
-    *,
-    windows: int | str | None = None,
-    modes: Modes = None,
-    degree: int | None = None,
-    tolerance: float | None = None,
-    solver: str | None = None,
-) -> Plan:
-    """Check the options of `solve_in_windows`, and fill in what was left out."""
-    problem, seed = setup.problem, setup.seed
-    num_windows = None if windows in (None, "auto") else windows
-    if num_windows is not None and (not isinstance(num_windows, int) or num_windows < 1):
-        raise ValueError(f"windows must be a number of at least 1, or 'auto', got {windows!r}")
-    if solver is not None and solver not in SOLVERS:
-        raise ValueError(f"there is no solver '{solver}'; choose from {', '.join(SOLVERS)}")
-    if tolerance is not None and not 0 < tolerance < 1:
-        raise ValueError(f"tolerance must be a positive number below 1, got {tolerance!r}")
+def window_plan(setup: Setup, method: Windows = WINDOWS) -> Schedule:
+    """Check a method against the problem, and fill in what was left out."""
+    problem, degree = setup.problem, method.degree
     if reason := reason_against(problem):
         raise ValueError(reason)
-    if tolerance is None:
-        tolerance = TOLERANCES.get(problem.domain.dimension - 1, 1e-5)
-    order = highest_order(problem, str(problem.domain.time))
+    tail = TAILS.get(problem.domain.dimension - 1, 1e-5) if method.tail is None else method.tail
+    order = problem.highest_order(0, str(problem.domain.time))
     count = (DEGREE if degree is None else degree) - order + 1
     if count < 1:
         raise ValueError(f"degree must be at least {order}, the order in time, got {degree}")
-    return Plan(
+    return Schedule(
         problem,
         order,
         count,
-        num_windows,
-        modes is not None,
-        tolerance,
-        solver,
-        seed,
+        None if method.windows == "auto" else int(method.windows),
+        method.modes is not None,
+        tail,
+        method.solver,
+        setup.seed,
         setup.report,
         setup.checkpoint.within("windows"),
     )
 
 
 def solve_plan(
-    setup: Setup, plan: Plan, axes: tuple[SpaceAxis, ...], begin: float
+    setup: Setup, plan: Schedule, axes: tuple[SpaceAxis, ...], begin: float
 ) -> tuple[Solution, Marched]:
     """The solution of the windows planned, beginning with these axes, and the windows."""
     problem, seed = setup.problem, setup.seed
@@ -253,7 +161,7 @@ def solve_plan(
     if not marched.windows:
         raise WindowsFailed(
             f"no window could be solved: {marched.stop}; give other modes or a lower degree, "
-            "or windows=0 for one system over the whole of time"
+            "or pann.Hybrid() for one system over the whole of time"
         )
     model = joined(problem, marched.windows)
     reached = dataclasses.replace(problem, domain=model.domain)
@@ -274,7 +182,15 @@ def solve_plan(
             "tail in space": [window.space_tail for window in marched.windows],
         },
     )
-    solution = Solution(model, problem.fields, {}, report_of_all, problem)
+    last = marched.windows[-1]
+    method = Windows(
+        windows=len(marched.windows),
+        modes={axis.name: axis.level for axis in last.axes} or None,
+        degree=report_of_all.degree,
+        tail=plan.tolerance,
+        solver=marched.solver,
+    )
+    solution = Solution(model, problem.fields, {}, report_of_all, problem, method=method)
     trials = [trial_figures(solution, seed)]
     report_of_all = dataclasses.replace(report_of_all, trials=trials)
     return dataclasses.replace(solution, report=report_of_all), marched

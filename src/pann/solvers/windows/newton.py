@@ -1,6 +1,6 @@
 """Newton's method on one window, each step by GMRES, or by the whole Jacobian where that is small.
 
-The preconditioner is made once a window, at its start. GMRES need not solve more accurately than
+The preconditioner is made once per window, at its start. GMRES need not solve more accurately than
 Newton's own error, which the next step makes up for.
 """
 
@@ -15,16 +15,16 @@ from jaxtyping import Array, Bool, Float, Int
 
 from pann.numerics.gmres import gmres
 from pann.solvers.windows.preconditioners import Factors, apply, factorize
-from pann.solvers.windows.system import System, Window
+from pann.solvers.windows.system import System, Tensor, Window
 
 MAX_STEPS = 20
 # Relative sizes of a step: the next would be at round-off; small, and the next is no smaller.
 CONVERGED, STALLED = 1e-11, 1e-8
-# GMRES lowers the residual to this share, in at most so many iterations.
+# GMRES lowers the residual to this fraction, in at most so many iterations.
 INNER_TOLERANCE, INNER_ITERATIONS = 1e-3, 40
-# If it leaves more than this share, two windows of half the length take less work.
+# If it leaves a larger fraction, two windows of half the length take less work.
 INNER_FAILED = 0.1
-# So many steps, and still so large ones: half the window takes less work, too.
+# After so many steps that are still so large, half the window takes less work, too.
 MANY_STEPS, STILL_LARGE = 6, 0.2
 
 
@@ -42,12 +42,12 @@ class Outcome:
 
 
 class Steps(NamedTuple):
-    """Where Newton's method is: the sizes are those of the last two steps, relative to u.
+    """The state of Newton's method; the sizes are those of the last two steps, relative to u.
 
-    `left` is the share of the linearized residual that GMRES left at the last step.
+    `left` is the fraction of the linearized residual that GMRES left at the last step.
     """
 
-    unknowns: Float[Array, "..."]
+    unknowns: Tensor
     number: Int[Array, ""]
     size: Float[Array, ""]
     last: Float[Array, ""]
@@ -74,13 +74,13 @@ def newton(system: System, window: Window, solver: str) -> Outcome:
 
 @eqx.filter_jit
 def _solved(system: System, window: Window, solver: str) -> tuple[Array, ...]:
-    """An outcome's arrays: one program for all steps, since each takes seconds to compile."""
+    """The arrays of an outcome: one program for all steps, since each takes seconds to compile."""
     start = jnp.zeros(system.shape)
     frozen = None if solver == "dense" else factorize(system, window, start, solver)
 
-    def unfinished(steps: Steps) -> Bool[Array, ""]:
-        under_way = ~(steps.failed | steps.converged)
-        return (steps.number == 0) | (under_way & (steps.number < MAX_STEPS))
+    def is_unfinished(steps: Steps) -> Bool[Array, ""]:
+        goes_on = ~(steps.failed | steps.converged)
+        return (steps.number == 0) | (goes_on & (steps.number < MAX_STEPS))
 
     def further(steps: Steps) -> Steps:
         factors = factorize(system, window, steps.unknowns, solver) if frozen is None else frozen
@@ -88,16 +88,16 @@ def _solved(system: System, window: Window, solver: str) -> tuple[Array, ...]:
         return Steps(unknowns, steps.number + 1, size, steps.size, left)
 
     none = Steps(start, jnp.zeros((), int), *(jnp.array(each) for each in (jnp.inf, jnp.inf, 0.0)))
-    reached = jax.lax.while_loop(unfinished, further, none)
+    reached = jax.lax.while_loop(is_unfinished, further, none)
     converged = reached.converged & ~reached.failed
-    residual = fresh_residual(system, window, reached.unknowns)
+    residual = _fresh_residual(system, window, reached.unknowns)
     return reached.unknowns, reached.number, converged, residual
 
 
 def _step(
-    system: System, window: Window, unknowns: Float[Array, "..."], factors: Factors, solver: str
-) -> tuple[Float[Array, "..."], Float[Array, ""], Float[Array, ""]]:
-    """The unknowns after a step, its size relative to u, and the share that GMRES left."""
+    system: System, window: Window, unknowns: Tensor, factors: Factors, solver: str
+) -> tuple[Tensor, Float[Array, ""], Float[Array, ""]]:
+    """The unknowns after a step, its size relative to u, and the fraction that GMRES left."""
     residual, along = jax.linearize(lambda unknowns: system.residual(window, unknowns), unknowns)
     inverse = lambda right: apply(system, factors, right, solver)
     if solver == "dense":
@@ -111,9 +111,7 @@ def _step(
     return moved, size, left
 
 
-def fresh_residual(
-    system: System, window: Window, unknowns: Float[Array, "..."]
-) -> Float[Array, ""]:
+def _fresh_residual(system: System, window: Window, unknowns: Tensor) -> Float[Array, ""]:
     """The residual at random points and times, relative to the size of the equation's terms."""
     channels = system.channel_values(system.fresh, window, unknowns)
     residual = system.equation(system.fresh, window, channels)

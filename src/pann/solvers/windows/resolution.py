@@ -1,7 +1,8 @@
 """Which functions along the axes of space: as few as resolve the state, more where they do not.
 
-Frequencies go up a ladder. On pieces the degree is fixed, and a piece that is not resolved is cut
-in two: fronts get small pieces where they are, and the state moves to the finer pieces unchanged.
+Frequencies go up a ladder. On elements the degree is fixed, and an element that is not resolved is
+cut in two: fronts get small elements where they are, and the state moves to the finer ones
+unchanged.
 """
 
 import dataclasses
@@ -12,47 +13,43 @@ import numpy as np
 
 from pann.basis import Fourier, PiecewiseLegendre
 from pann.pde.problem import Problem
-from pann.solvers.windows.axes import SpaceAxis, scaled, sizes, space_tails
-from pann.solvers.windows.build import (
-    first_moment,
-    forms,
-    highest_order,
+from pann.solvers.windows.axes import Axes, SpaceAxis, orthonormal, sizes, space_tails
+from pann.solvers.windows.conditions import (
+    condition_rows,
+    end_conditions,
+    first_time,
     initial_values,
     is_joined,
     row_values,
-    specs,
 )
 
 # Along a single axis few steps: it takes longer to compile a program than to run one too fine.
 FREQUENCIES_ALONE, LARGEST_STEP_ALONE = (48, 96, 192, 384), 4
 FREQUENCIES, LARGEST_STEP = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384), 2
-# In several dimensions of space all products are there: at most so many frequencies.
+# By the number of axes of space, along which all products are there.
 MOST_FREQUENCIES = {1: 384, 2: 96, 3: 24}
-DEGREE_ON_A_PIECE = {1: 20, 2: 16, 3: 8}
-MORE_DEGREES = 4  # on each piece of finer axes
-MAX_PIECES = {1: 64, 2: 2, 3: 1}
-MIN_PIECE = 1e-7  # of the width of the axis
-GRADING = 4.0  # from a piece to its neighbor, toward an end where the initial state has a kink
+ELEMENT_DEGREE = {1: 20, 2: 16, 3: 8}
+MAX_ELEMENTS = {1: 64, 2: 2, 3: 1}
+MORE_DEGREES = 4  # on each element of finer axes
+MIN_ELEMENT = 1e-7  # of the width of the axis
+GRADING = 4.0  # from an element to its neighbor, toward an end where the initial state has a kink
 
 Modes = int | Mapping[str, int] | None
 
 
-def first_axes(
-    problem: Problem, modes: Modes, tolerance: float, waves: bool = True
-) -> tuple[SpaceAxis, ...]:
+def first_axes(problem: Problem, modes: Modes, tolerance: float, fourier: bool = True) -> Axes:
     """The coarsest axes that resolve the initial state, or those with the levels given.
 
-    Without `waves` periodic axes have pieces, too.
+    Without `fourier` periodic axes have elements, too.
     """
     axes = _coarsest(problem, modes)
-    if not waves:
-        axes = tuple(_in_pieces(axis, len(axes)) for axis in axes)
+    if not fourier:
+        axes = tuple(_in_elements(axis, len(axes)) for axis in axes)
     while modes is None:
         first = np.concatenate(initial_values(problem, axes))
-        coefficients = scaled(axes, first[..., None])
+        coefficients = orthonormal(axes, first[..., None])
         scales = np.maximum(sizes(coefficients), np.finfo(float).tiny)
-        tails = [space_tails(axis, i, coefficients, scales) for i, axis in enumerate(axes)]
-        finer = refined(axes, tails, tolerance)
+        finer = refined(axes, space_tails(axes, coefficients, scales), tolerance)
         if finer == axes:
             break
         axes = finer
@@ -61,13 +58,11 @@ def first_axes(
     return axes
 
 
-def refined(
-    axes: tuple[SpaceAxis, ...], tails: list[np.ndarray], tolerance: float
-) -> tuple[SpaceAxis, ...]:
-    """Axes with more functions where the tails ask for them, and they can have more.
+def refined(axes: Axes, tails: list[np.ndarray], tolerance: float) -> Axes:
+    """Axes with more functions where the tails are too large, if there can be more.
 
-    Where the frequencies of the only axis are used up, pieces take their place: they do better with
-    what is not smooth, or steep at one place.
+    Where the frequencies of the only axis are used up, elements take their place: they do better
+    with what is not smooth, or steep at one point.
     """
     return tuple(
         _finer(axis, tail, tolerance, len(axes)) if np.any(tail > tolerance) else axis
@@ -75,8 +70,8 @@ def refined(
     )
 
 
-def finer_axes(axes: tuple[SpaceAxis, ...]) -> tuple[SpaceAxis, ...]:
-    """More functions along every axis: the next frequency, or higher degrees on the same pieces."""
+def finer_axes(axes: Axes) -> Axes:
+    """More functions along every axis: the next frequency, or higher degrees on each element."""
     finer = []
     for axis in axes:
         level = axis.level + MORE_DEGREES
@@ -87,29 +82,28 @@ def finer_axes(axes: tuple[SpaceAxis, ...]) -> tuple[SpaceAxis, ...]:
     return tuple(finer)
 
 
-def are_used_up(axes: tuple[SpaceAxis, ...]) -> bool:
+def are_used_up(axes: Axes) -> bool:
     """Whether there are no more frequencies along one of the axes."""
     most = MOST_FREQUENCIES.get(len(axes), 8)
     return any(axis.is_fourier and axis.level >= most for axis in axes)
 
 
-def _coarsest(problem: Problem, modes: Modes) -> tuple[SpaceAxis, ...]:
+def _coarsest(problem: Problem, modes: Modes) -> Axes:
     domain = problem.domain
     space = [name for name in domain.names if name != domain.time]
-    if isinstance(modes, Mapping):
-        for name in modes:
-            if name not in space:
-                raise ValueError(
-                    f"modes names '{name}'; the axes of space are {', '.join(space) or 'none'}"
-                )
+    by_name = modes if isinstance(modes, Mapping) else dict.fromkeys(space, modes)
+    for name in by_name:
+        if name not in space:
+            raise ValueError(
+                f"modes names '{name}'; the axes of space are {', '.join(space) or 'none'}"
+            )
     axes = []
     for name in space:
         number, is_periodic = domain.names.index(name), name in domain.periodic
         family = Fourier() if is_periodic else PiecewiseLegendre(())
-        order = highest_order(problem, name)
+        order, given = problem.asked.highest(number), by_name.get(name)
         coarsest = FREQUENCIES_ALONE[0] if len(space) == 1 else FREQUENCIES[0]
-        level = coarsest if is_periodic else DEGREE_ON_A_PIECE.get(len(space), 6)
-        given = modes.get(name) if isinstance(modes, Mapping) else modes
+        level = coarsest if is_periodic else ELEMENT_DEGREE.get(len(space), 6)
         if given is not None and (not isinstance(given, int) or given <= order):
             raise ValueError(
                 f"modes along '{name}' must be an integer above {order}, the order of the "
@@ -131,47 +125,46 @@ def _finer(axis: SpaceAxis, tail: np.ndarray, tolerance: float, dimension: int) 
             level = next((level for level in more if level >= wanted), more[-1])
             largest = LARGEST_STEP_ALONE if dimension == 1 else LARGEST_STEP
             return dataclasses.replace(axis, level=min(level, largest * axis.level))
-        if dimension > 1:
-            return axis
-        return _in_pieces(axis, dimension)
+        return _in_elements(axis, dimension) if dimension == 1 else axis
     edges = axis.edges
-    marked = (tail > tolerance) & (np.diff(edges) > 4 * MIN_PIECE)
-    if axis.num_pieces + np.sum(marked) > MAX_PIECES.get(dimension, 1):
+    marked = (tail > tolerance) & (np.diff(edges) > 4 * MIN_ELEMENT)
+    if axis.num_pieces + np.sum(marked) > MAX_ELEMENTS.get(dimension, 1):
         return axis
     return _cut(axis, 0.5 * (edges[:-1] + edges[1:])[marked])
 
 
-def _in_pieces(axis: SpaceAxis, dimension: int) -> SpaceAxis:
-    level = DEGREE_ON_A_PIECE.get(dimension, 6)
+def _in_elements(axis: SpaceAxis, dimension: int) -> SpaceAxis:
+    level = ELEMENT_DEGREE.get(dimension, 6)
     return dataclasses.replace(axis, family=PiecewiseLegendre(()), level=level)
 
 
-def _cut(axis: SpaceAxis, places: np.ndarray) -> SpaceAxis:
-    breaks = np.union1d(axis.edges[1:-1], places)
+def _cut(axis: SpaceAxis, at: np.ndarray) -> SpaceAxis:
+    breaks = np.union1d(axis.edges[1:-1], at)
     return dataclasses.replace(axis, family=PiecewiseLegendre(tuple(breaks.tolist())))
 
 
 def _graded(problem: Problem, axis: SpaceAxis, tolerance: float) -> SpaceAxis:
-    """Ever smaller pieces toward ends where the initial state violates the conditions.
+    """Ever smaller elements toward ends where the initial state violates the conditions.
 
-    A layer grows there like the square root of time, from nothing: no equal pieces resolve it.
+    A layer grows there like the square root of time, from nothing: no equal elements resolve it.
     """
     start = initial_values(problem, (axis,))[0]
-    scales = sizes(scaled((axis,), start[..., None]))
-    distances = 2.0 * GRADING ** -np.arange(1.0, np.ceil(np.log(1 / MIN_PIECE) / np.log(GRADING)))
-    places: list[float] = []
-    for number, field in enumerate(problem.fields):
-        of_field = forms(problem, axis, field)
-        times = np.array([first_moment(problem.domain)])
-        given = row_values(problem, (axis,), 0, field, times, len(of_field))
-        found = np.sum(np.asarray(given.weights)[..., 0] * (of_field @ start[number]), axis=1)
+    scales = sizes(orthonormal((axis,), start[..., None]))
+    count = np.ceil(np.log(1 / MIN_ELEMENT) / np.log(GRADING))
+    distances = 2.0 * GRADING ** -np.arange(1.0, count)
+    breaks: list[float] = []
+    for field in range(len(problem.fields)):
+        rows = condition_rows(problem, axis, field)
+        times = np.array([first_time(problem)])
+        given = row_values(problem, (axis,), 0, field, times, len(rows))
+        found = np.sum(np.asarray(given.weights)[..., 0] * (rows @ start[field]), axis=1)
         misses = np.abs(found - np.asarray(given.values)[..., 0])
-        bad = misses > np.sqrt(tolerance) * scales[number]
-        sides = [spec.side for spec in specs(problem, axis.name, field)]
-        inside = len(of_field) - len(sides)
+        bad = misses > np.sqrt(tolerance) * scales[field]
+        sides = [each.side for each in end_conditions(problem, axis.name, field)]
+        inside = len(rows) - len(sides)
         joined = is_joined(problem, axis.name, field) and np.any(bad[:inside])
         at_ends = [side for side, is_bad in zip(sides, bad[inside:], strict=True) if is_bad]
         for side, end in (("lower", -1.0), ("upper", 1.0)):
             if joined or side in at_ends:
-                places += (end - end * distances).tolist()
-    return _cut(axis, np.array(places))
+                breaks += (end - end * distances).tolist()
+    return _cut(axis, np.array(breaks))

@@ -2,22 +2,34 @@
 
 Unknowns are the coefficients of v in u = start + s^m v, a tensor of all fields and axes. Values and
 derivatives come axis by axis from small tables; no table of all points and all terms is made. The
-tables, the start, the window's place in time and the conditions' values are arguments of compiled
-functions, so that windows of equal sizes share their programs.
+tables, the start, the window's position in time and the conditions' values are arguments of
+compiled functions, so that windows of equal sizes share their programs.
 """
 
 import math
+from collections.abc import Iterable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Complex, Float
+import numpy as np
+from jaxtyping import Array, Float
 
 from pann.pde.fields import Order
 from pann.pde.problem import Problem
+from pann.solvers.windows.axes import (
+    Axes,
+    Decoupled,
+    decouple,
+    node_tables,
+    radau_nodes,
+    time_table,
+)
+from pann.solvers.windows.conditions import RowValues, condition_rows, on_device, row_values
 
-# A derivative of a field that the equation asks for.
-Channel = tuple[int, Order]
+# Of one field, or of all: along each axis of space, then in time; coefficients or values.
+Tensor = Float[Array, "..."]
+Fields = Float[Array, "fields ..."]
 
 
 class Grid(eqx.Module):
@@ -28,26 +40,11 @@ class Grid(eqx.Module):
     times: Float[Array, " times"]
     time_tables: tuple[Float[Array, "times functions"], ...]
 
-    def values(
-        self, coefficients: Float[Array, "... functions"], orders: tuple[int, ...], in_time: int
-    ) -> Float[Array, "... times"]:
+    def values(self, coefficients: Tensor, orders: tuple[int, ...], in_time: int) -> Tensor:
         """A field's derivative on the grid, by s; axes of space first, then time."""
         for table, order in zip(self.tables, orders, strict=True):
             coefficients = jnp.tensordot(coefficients, table[order], axes=(0, 1))
         return jnp.tensordot(coefficients, self.time_tables[in_time], axes=(0, 1))
-
-
-class Rows(eqx.Module):
-    """Conditions along one axis for one field: two linear forms each, weighed along the face."""
-
-    forms: Float[Array, "rows 2 functions"]
-
-
-class RowValues(eqx.Module):
-    """What the conditions of a window say: weights of the two forms, and their sum."""
-
-    weights: Float[Array, "rows 2 ..."]
-    values: Float[Array, "rows ..."]
 
 
 class Window(eqx.Module):
@@ -63,20 +60,25 @@ class Window(eqx.Module):
 
 
 class System(eqx.Module):
-    """The equations of windows of one resolution."""
+    """The equations of windows of one resolution.
+
+    `fresh` is a grid of random points and times. `rows` are the linear forms of the conditions for
+    each axis and field, `wavenumbers` those of each axis, none where it is not periodic.
+    """
 
     grid: Grid
     fresh: Grid
     projections: tuple[Float[Array, "_ _"], ...]
-    rows: tuple[tuple[Rows, ...], ...]
-    numbers: Complex[Array, "derivatives kept"]
-    into: Complex[Array, "kept nodes"]
-    back: Complex[Array, "functions kept"]
-    # Wavenumbers of the functions of each axis; none where they are not Fourier's.
-    waves: tuple[Float[Array, " _"], ...]
+    rows: tuple[tuple[Float[Array, "_ 2 _"], ...], ...]
+    decoupled: Decoupled
+    wavenumbers: tuple[Float[Array, " _"], ...]
     problem: Problem = eqx.field(static=True)
-    channels: tuple[Channel, ...] = eqx.field(static=True)
     time_order: int = eqx.field(static=True)
+
+    @property
+    def channels(self) -> tuple[tuple[int, Order], ...]:
+        """The derivatives that the equation asks for: of which field, and of which order."""
+        return self.problem.asked.channels
 
     @property
     def time_axis(self) -> int:
@@ -87,8 +89,8 @@ class System(eqx.Module):
         return len(self.problem.fields)
 
     @property
-    def wave_axes(self) -> tuple[int, ...]:
-        return tuple(axis for axis, waves in enumerate(self.waves) if waves.size)
+    def fourier_axes(self) -> tuple[int, ...]:
+        return tuple(axis for axis, numbers in enumerate(self.wavenumbers) if numbers.size)
 
     @property
     def space_shape(self) -> tuple[int, ...]:
@@ -97,7 +99,7 @@ class System(eqx.Module):
     @property
     def shape(self) -> tuple[int, ...]:
         """Of the unknowns: fields, functions along each axis of space, functions of time."""
-        return (self.num_fields, *self.space_shape, self.back.shape[0])
+        return (self.num_fields, *self.space_shape, self.decoupled.back.shape[0])
 
     def in_space(self, order: Order) -> tuple[int, ...]:
         return order[: self.time_axis] + order[self.time_axis + 1 :]
@@ -107,15 +109,13 @@ class System(eqx.Module):
 
     # ---- The equation on a grid ----
 
-    def whole(self, window: Window, unknowns: Float[Array, "..."]) -> Float[Array, "..."]:
+    def whole(self, window: Window, unknowns: Tensor) -> Tensor:
         """Coefficients of u: start and v."""
         powers = window.length ** jnp.arange(self.time_order)
         start = jnp.moveaxis(window.start, 0, -1) * powers
         return jnp.concatenate([start, unknowns], axis=-1)
 
-    def channel_values(
-        self, grid: Grid, window: Window, unknowns: Float[Array, "..."]
-    ) -> tuple[Float[Array, "..."], ...]:
+    def channel_values(self, grid: Grid, window: Window, unknowns: Tensor) -> tuple[Tensor, ...]:
         """Every derivative that the equation asks for, on the grid, by the domain's coordinates."""
         whole = self.whole(window, unknowns)
         return tuple(
@@ -124,27 +124,24 @@ class System(eqx.Module):
             for field, order in self.channels
         )
 
-    def equation(
-        self, grid: Grid, window: Window, channels: tuple[Float[Array, "..."], ...]
-    ) -> Float[Array, "fields ..."]:
+    def equation(self, grid: Grid, window: Window, channels: tuple[Tensor, ...]) -> Fields:
         """The residual as a function of the derivatives, point by point."""
         shape = (*(len(points) for points in grid.points), len(grid.times))
-        place = {channel: number for number, channel in enumerate(self.channels)}
-        get = lambda field, order: channels[place[field, order]].ravel()
+        given = dict(zip(self.channels, channels, strict=True))
+        get = lambda field, order: given[field, order].ravel()
         parts = self.problem.evaluate(get, self._coordinates(grid, window), {})
         size = math.prod(shape)
         return jnp.stack([jnp.broadcast_to(part, (size,)).reshape(shape) for part in parts])
 
     def _coordinates(self, grid: Grid, window: Window) -> Float[Array, "points d"]:
-        axes = list(grid.points)
-        axes.append(window.begin + window.length * grid.times)
-        mesh = [axis.ravel() for axis in jnp.meshgrid(*axes, indexing="ij")]
+        times = window.begin + window.length * grid.times
+        mesh = [axis.ravel() for axis in jnp.meshgrid(*grid.points, times, indexing="ij")]
         mesh.insert(self.time_axis, mesh.pop())
         return jnp.stack(mesh, axis=1)
 
     def slopes(
-        self, grid: Grid, window: Window, channels: tuple[Float[Array, "..."], ...]
-    ) -> tuple[Float[Array, "fields ..."], ...]:
+        self, grid: Grid, window: Window, channels: tuple[Tensor, ...]
+    ) -> tuple[Fields, ...]:
         """The derivative of the residual by each channel."""
         function = lambda *channels: self.equation(grid, window, channels)
         zeros = [jnp.zeros_like(channel) for channel in channels]
@@ -156,42 +153,46 @@ class System(eqx.Module):
 
     # ---- Rows of the system ----
 
-    def residual(self, window: Window, unknowns: Float[Array, "..."]) -> Float[Array, "..."]:
+    def residual(self, window: Window, unknowns: Tensor) -> Tensor:
         """As many numbers as unknowns."""
         channels = self.channel_values(self.grid, window, unknowns)
         on_grid = self.equation(self.grid, window, channels)
-        whole = self.whole(window, unknowns)
-        fields = [
-            self.with_conditions(field, self.projected(on_grid[field]), whole[field], window)
-            for field in range(self.num_fields)
-        ]
+        return self.with_conditions(on_grid, self.whole(window, unknowns), window)
+
+    def with_conditions(self, on_grid: Fields, whole: Fields, window: Window) -> Fields:
+        """Values on the grid projected in space, conditions in place of the highest functions.
+
+        The corners belong to the first axis.
+        """
+        fields = []
+        for field in range(self.num_fields):
+            projected = self._projected(on_grid[field])
+            for axis in reversed(range(len(self.rows))):
+                rows, given = self.rows[axis][field], window.row_values[axis][field]
+                count, size = rows.shape[0], projected.shape[axis]
+                if count:
+                    found = self._condition(axis, rows, given, whole[field])
+                    kept = jax.lax.slice_in_dim(projected, 0, size - count, axis=axis)
+                    projected = jnp.concatenate([kept, jnp.moveaxis(found, 0, axis)], axis=axis)
+            fields.append(projected)
         return jnp.stack(fields)
 
-    def projected(self, values: Float[Array, "..."]) -> Float[Array, "..."]:
+    def _projected(self, values: Tensor) -> Tensor:
         """From values on the grid, axes of space first, to coefficients in space."""
         for projection in self.projections:
             values = jnp.tensordot(values, projection, axes=(0, 1))
         return jnp.moveaxis(values, 0, -1) if self.projections else values
 
-    def with_conditions(
-        self, field: int, projected: Float[Array, "..."], whole: Float[Array, "..."], window: Window
-    ) -> Float[Array, "..."]:
-        """Conditions in place of the highest functions; the first axis has the corners."""
-        for axis in reversed(range(len(self.rows))):
-            rows, given = self.rows[axis][field], window.row_values[axis][field]
-            count, size = rows.forms.shape[0], projected.shape[axis]
-            if count:
-                found = jnp.moveaxis(self._condition(axis, rows, given, whole), 0, axis)
-                kept = jax.lax.slice_in_dim(projected, 0, size - count, axis=axis)
-                projected = jnp.concatenate([kept, found], axis=axis)
-        return projected
-
     def _condition(
-        self, axis: int, rows: Rows, given: RowValues, whole: Float[Array, "..."]
+        self,
+        axis: int,
+        rows: Float[Array, "rows 2 functions"],
+        given: RowValues,
+        whole: Tensor,
     ) -> Float[Array, "rows ..."]:
         """sum_k weight_k form_k(u) - value, projected along the other axes."""
         others = [number for number in range(len(self.rows)) if number != axis]
-        forms = jnp.tensordot(rows.forms, whole, axes=(2, axis))
+        forms = jnp.tensordot(rows, whole, axes=(2, axis))
         for other in others:
             forms = jnp.tensordot(forms, self.grid.tables[other][0], axes=(2, 1))
         forms = jnp.tensordot(forms, self.grid.time_tables[0], axes=(2, 1))
@@ -199,3 +200,58 @@ class System(eqx.Module):
         for other in others:
             found = jnp.tensordot(found, self.projections[other], axes=(1, 1))
         return jnp.moveaxis(found, 1, -1)
+
+
+def make_system(problem: Problem, axes: Axes, time_order: int, count: int, seed: int) -> System:
+    """Tables for windows with `count` nodes in time."""
+    highest = [problem.asked.highest(problem.domain.names.index(axis.name)) for axis in axes]
+    rng = np.random.default_rng(seed + 7)
+
+    def grid(
+        reference: list[np.ndarray], times: np.ndarray, time_tables: Iterable[np.ndarray]
+    ) -> Grid:
+        points = tuple(axis.coordinates(at) for axis, at in zip(axes, reference, strict=True))
+        tables = tuple(
+            tuple(axis.table(at, k) for k in range(most + 1))
+            for axis, at, most in zip(axes, reference, highest, strict=True)
+        )
+        return Grid(*on_device((points, tables, times, tuple(time_tables))))
+
+    nodes = [axis.grid[0] for axis in axes]
+    random_points = [rng.uniform(-1.0, 1.0, len(at)) for at in nodes]
+    random_times = np.sort(rng.uniform(0, 1, count))
+    random_tables = (time_table(random_times, time_order, count, k) for k in range(time_order + 1))
+    rows = tuple(
+        tuple(condition_rows(problem, axis, field) for field in range(len(problem.fields)))
+        for axis in axes
+    )
+    return System(
+        grid=grid(nodes, radau_nodes(count), node_tables(time_order, count)),
+        fresh=grid(random_points, random_times, random_tables),
+        projections=on_device(tuple(axis.projection for axis in axes)),
+        rows=on_device(rows),
+        decoupled=on_device(decouple(time_order, count)),
+        wavenumbers=on_device(tuple(axis.wavenumbers for axis in axes)),
+        problem=problem,
+        time_order=time_order,
+    )
+
+
+def make_window(
+    system: System,
+    axes: Axes,
+    begin: float,
+    length: float,
+    start: Float[np.ndarray, "order fields ..."],
+) -> Window:
+    """A window with the values that its conditions have there."""
+    times = begin + length * radau_nodes(system.decoupled.into.shape[1])
+    values = tuple(
+        tuple(
+            row_values(system.problem, axes, number, field, times, len(rows))
+            for field, rows in enumerate(of_axis)
+        )
+        for number, of_axis in enumerate(system.rows)
+    )
+    first, extent = on_device((np.asarray(begin), np.asarray(length)))
+    return Window(first, extent, on_device(start), values)

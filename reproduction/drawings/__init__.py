@@ -1,1 +1,0 @@
-"""How the paper's figures are drawn from runs: lines, bars, maps and histories."""

@@ -1,0 +1,21 @@
+"""A polynomial and products of splines for data with kinks along the axes: seconds, no network."""
+
+import dataclasses
+
+from pann.basis import Basis
+from pann.methods.options import check_options, documented
+from pann.methods.polynomial import basis_option, degree_option
+
+
+@documented
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+class Products:
+    """Polynomial by least squares, then products of one-dimensional splines on what it leaves."""
+
+    degree: int | str | None = degree_option()
+    basis: Basis | None = basis_option()
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.basis is not None and self.degree != "auto":
+            raise ValueError("degree has no effect with a basis of your own; leave it out")

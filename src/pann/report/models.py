@@ -1,0 +1,283 @@
+"""The `.pann` files of a user in a page: solutions of equations, fits of tables and functions."""
+
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pann.io import read
+from pann.model.pann import PANN, Term
+from pann.plot.values import (
+    NETWORK,
+    POLYNOMIAL,
+    SOLUTION,
+    middle_of,
+    space_axes,
+    ticks_along,
+    values_on_grid,
+)
+from pann.reader import load
+from pann.regression.description import describe_file
+from pann.regression.estimator import PANNRegressor
+from pann.report.charts import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    VERMILION,
+    Axis,
+    Chart,
+    Key,
+    Line,
+    Lines,
+    Map,
+    Panels,
+    sideways_bars,
+)
+from pann.report.page import Block, Column, Facts, Folded, Section, Table, Value
+from pann.report.runs import history_panels
+from pann.report.texts import duration, is_number, number, shown
+from pann.solvers.folder import LOG
+from pann.solvers.solution import Solution
+
+LINE_POINTS, MAP_POINTS, NUM_TIMES = 201, 81, 3
+MAX_TERMS, MAX_FEATURES, MAX_LOG_LINES = 15, 12, 200
+SOBOL_POINTS = 2**12
+LOOKS = {
+    SOLUTION: (BLUE, "solid", "circle"),
+    POLYNOMIAL: (VERMILION, "dash", "square"),
+    NETWORK: (GREEN, "dot", "triangle-up"),
+}
+Ticks = Mapping[str, np.ndarray]
+Values = Mapping[str, np.ndarray]
+
+
+def model_section(path: pathlib.Path, name: str, anchor: str) -> Section:
+    """The section of a file, whatever it holds, with that title and anchor."""
+    loaded = load(path)
+    if isinstance(loaded, Solution):
+        badge, (lead, blocks) = "solution", _solution(path, loaded)
+    elif isinstance(loaded, PANN):
+        badge, (lead, blocks) = "model", _function(loaded)
+    else:
+        badge, (lead, blocks) = "table", _table(path, loaded)
+    return Section(anchor, name, lead, blocks, badge=badge, group="Models")
+
+
+# ---- What all models share: lines or maps of the model and its halves, and the leading terms ----
+
+
+def _whole_and_halves(network: np.ndarray, polynomial: np.ndarray) -> dict[str, np.ndarray]:
+    """The sum, and the halves where there are two."""
+    whole = {SOLUTION: network + polynomial}
+    if not (np.any(network) and np.any(polynomial)):
+        return whole
+    return whole | {POLYNOMIAL: polynomial, NETWORK: network}
+
+
+def _keys(names: Mapping[str, object], whole: str = SOLUTION) -> list[Key]:
+    return [Key(whole if name == SOLUTION else name, *LOOKS[name]) for name in names]
+
+
+def _value_panels(
+    title: str, values: Values, ticks: Ticks, space: Sequence[str], note: str = ""
+) -> Panels:
+    """All lines of one axis in one chart; maps of two, at several times if time comes first."""
+    if len(ticks) == 1:
+        ((axis, at),) = ticks.items()
+        lines = [Line(name, at, curve, *LOOKS[name]) for name, curve in values.items()]
+        return Panels(title, [Lines("values", lines, Axis(axis), height=320)], _keys(values), note)
+    *times, first, second = ticks.items()
+    charts: list[Chart] = []
+    for name, array in values.items():
+        if not times:
+            charts.append(Map(name, array, first, second, is_square=first[0] in space))
+            continue
+        ((time, at),) = times
+        for moment, each in zip(at, array, strict=True):
+            text = f"{name}, {time} = {moment:.3g}"
+            charts.append(Map(text, each, first, second, is_square=True))
+    return Panels(title, charts, note=note)
+
+
+def _leading_terms(terms: Sequence[Term]) -> Panels:
+    """The leading coefficients of the polynomial half, of its first output."""
+    leading = {term.name: float(term.coefficients[0]) for term in terms[:MAX_TERMS]}
+    colors = [BLUE if value > 0 else ORANGE for value in leading.values()]
+    chart = sideways_bars("coefficient", leading, colors)
+    return Panels("Leading polynomial terms", [chart], note="In features scaled to [-1, 1].")
+
+
+# ---- Solutions of equations ----
+
+
+def _solution(path: pathlib.Path, solution: Solution) -> tuple[str, list[Block]]:
+    report, model = solution.report, solution.model
+    problem = read(path).description.get("problem") or "an equation"
+    pairs = [
+        ("problem", str(problem)),
+        ("relative l2 error", shown(report.rel_l2)),
+        ("relative residual", number(report.residual)),
+        ("degree", shown(report.degree)),
+        ("polynomial terms", shown(model.num_terms)),
+        ("network units", shown(model.num_units)),
+        ("points", shown(report.num_points)),
+        ("precision", model.precision),
+        ("time", duration(report.seconds)),
+        ("solved by", report.how),
+        ("stopped", report.stop),
+    ]
+    if report.tolerance is not None:
+        outcome = "met" if report.met else "not met"
+        pairs.append(("tolerance", f"{number(report.tolerance)}, {outcome}"))
+        pairs.append(("estimated error", shown(report.error_estimate)))
+    for name, value in solution.parameters.items():
+        deviation = solution.parameter_deviations.get(name)
+        spread = "" if deviation is None else f" ± {number(deviation, 2)}"
+        pairs.append((name, f"{value:.6g}{spread}"))
+    blocks: list[Block] = [Facts("", pairs), *_solution_panels(solution)]
+    if any(len(values) > 1 for values in report.history.values()):
+        blocks.append(history_panels(report.history))
+    if len(report.trials) > 1:
+        blocks.append(_trials(solution))
+    log = path.parent / LOG
+    if log.is_file():
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        count = f"the last {MAX_LOG_LINES} of " if len(lines) > MAX_LOG_LINES else ""
+        title = f"The log ({count}{len(lines)} lines)"
+        blocks.append(Folded(title, lines[-MAX_LOG_LINES:], is_code=True))
+    best = report.rel_l2 if report.rel_l2 is not None else report.residual
+    measure = "relative l2 error" if report.rel_l2 is not None else "relative residual"
+    return f"The solution of {problem}: {measure} {number(best)}.", blocks
+
+
+def _solution_panels(solution: Solution) -> list[Panels]:
+    """Every field and its halves: lines in one dimension, maps in two, several times of more."""
+    domain = solution.model.domain
+    space, time = space_axes(domain), domain.time
+    if domain.dimension == 1:
+        counts = {domain.names[0]: LINE_POINTS}
+    elif time is not None and len(space) == 1:
+        counts = {time: MAP_POINTS, space[0]: MAP_POINTS}
+    else:
+        counts = ({} if time is None else {time: NUM_TIMES}) | dict.fromkeys(space[:2], MAP_POINTS)
+    ticks = {axis: ticks_along(domain, axis, count) for axis, count in counts.items()}
+    cut = [f"{axis} = {middle_of(domain, axis):g}" for axis in domain.names if axis not in ticks]
+    note = f"At {', '.join(cut)}." if cut else ""
+    return [
+        _value_panels(
+            f"{field} and its halves" if NETWORK in values else field, values, ticks, space, note
+        )
+        for field, values in values_on_grid(solution, ticks).items()
+    ]
+
+
+def _trials(solution: Solution) -> Table:
+    names = {"rel_l2": "relative l2 error", "residual": "residual", "terms": "terms"}
+    names |= {"units": "units", "stop": "stopped"}
+    rows = []
+    for index, trial in enumerate(solution.report.trials):
+        values = [trial.get(name) for name in names]
+        shown_values = [Value(shown(each), each if is_number(each) else None) for each in values]
+        rows.append([Value(str(index), index), *shown_values])
+    columns = [Column(each, is_wide=each == "stopped") for each in ("trial", *names.values())]
+    return Table("The trial that is shown has the lowest residual.", columns, rows)
+
+
+# ---- Fits of tables ----
+
+
+def _table(path: pathlib.Path, regressor: PANNRegressor) -> tuple[str, list[Block]]:
+    report = describe_file(path)
+    error, features = report["held_out_error"], report["features"]
+    pairs = [
+        ("targets", ", ".join(report["targets"])),
+        ("features", shown(len(features))),
+        ("trained by", report["how"]),
+        ("held-out RMSE", "unknown" if error is None else number(error)),
+        ("degree", shown(report["degree"])),
+        ("polynomial terms", shown(report["terms"])),
+        ("network units", shown(report["units"])),
+        ("trials", shown(report["trials"])),
+        ("written by pann", report["pann_version"]),
+        *((name, json.dumps(value)) for name, value in report["options"].items()),
+    ]
+    indices = regressor.sobol_indices(SOBOL_POINTS)
+    order = np.argsort(-indices.total, kind="stable")
+    numbers = lambda k: (
+        features[k]["low"],
+        features[k]["high"],
+        float(indices.first[k]),
+        float(indices.total[k]),
+    )
+    rows = [
+        (Value(features[k]["name"]), *(Value(number(value), value) for value in numbers(k)))
+        for k in order
+    ]
+    columns = [
+        Column("feature"),
+        Column("lowest"),
+        Column("highest"),
+        Column("fraction alone", note="Sobol index of first order"),
+        Column("fraction with others", note="total Sobol index"),
+    ]
+    caption = "Ranges in training; fractions of the prediction's variance (Sobol indices)."
+    names = [feature["name"] for feature in features]
+    blocks: list[Block] = [
+        Facts("", pairs),
+        _along_features(regressor, names, report["targets"][0], order[:MAX_FEATURES]),
+        *([_leading_terms(regressor.terms_)] if report["terms"] else []),
+        Table(caption, columns, rows),
+    ]
+    lead = f"A model of {', '.join(report['targets'])} by {len(features)} features."
+    if error is not None:
+        lead += f" Root mean square error on rows that training held out: {number(error)}."
+    return lead, blocks
+
+
+def _along_features(
+    regressor: PANNRegressor, names: Sequence[str], target: str, chosen: np.ndarray
+) -> Panels:
+    """The first target along each feature, all others in the middle of their range."""
+    scaling = regressor.fit_.features
+    middle = (scaling.low + scaling.high) / 2
+    charts, drawn = [], {}
+    for column in chosen:
+        at = np.linspace(scaling.low[column], scaling.high[column], LINE_POINTS)
+        rows = np.tile(middle, (len(at), 1))
+        rows[:, column] = at
+        halves = [np.reshape(half, (len(at), -1))[:, 0] for half in regressor.halves(rows)]
+        drawn = _whole_and_halves(*halves)
+        lines = [Line(name, at, curve, *LOOKS[name]) for name, curve in drawn.items()]
+        charts.append(Lines(names[column], lines, height=220))
+    left = len(names) - len(chosen)
+    note = "Along each feature, the others in the middle of their range."
+    note += f" {left} features of less weight are left out." if left else ""
+    keys = _keys(drawn, "prediction")
+    return Panels(f"Prediction of {target} and its halves", charts, keys, note)
+
+
+# ---- Fits of functions ----
+
+
+def _function(model: PANN) -> tuple[str, list[Block]]:
+    """Lines of one input, maps of two; others in the middle of their range."""
+    domain = model.domain
+    pairs = (
+        ("inputs", ", ".join(domain.names)),
+        ("outputs", shown(model.num_outputs or 1)),
+        ("polynomial terms", shown(model.num_terms)),
+        ("network units", shown(model.num_units)),
+        ("precision", model.precision),
+    )
+    axes = domain.names[:2]
+    count = LINE_POINTS if len(axes) == 1 else MAP_POINTS
+    ticks = {axis: ticks_along(domain, axis, count) for axis in axes}
+    mesh = np.meshgrid(*ticks.values(), indexing="ij")
+    places = np.tile([middle_of(domain, axis) for axis in domain.names], (mesh[0].size, 1))
+    places[:, : len(axes)] = np.stack([each.ravel() for each in mesh], axis=1)
+    first = lambda half: np.reshape(half, (mesh[0].size, -1))[:, 0].reshape(mesh[0].shape)
+    values = _whole_and_halves(*map(first, model.parts(places)))
+    panels = _value_panels("The model and its halves", values, ticks, domain.names)
+    terms = [_leading_terms(model.terms())] if model.num_terms else []
+    return repr(model), [Facts("", pairs), panels, *terms]

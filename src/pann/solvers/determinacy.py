@@ -1,0 +1,147 @@
+"""Whether equation and conditions determine a solution, by the function that they hardly see.
+
+Gauss-Newton finds the function of unit norm that changes the residuals least. If it changes them
+by rounding alone, it can be added to any solution: a constant is then chosen (mean zero) and noted,
+anything else is refused with a hint at what is missing.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float
+
+from pann.basis import Basis, orthonormal_scales
+from pann.domain import SIDES
+from pann.pde.conditions import Dirichlet, Initial, Neumann, Robin
+from pann.pde.problem import Problem
+from pann.solvers.newton import NEXT_TO_NOTHING, Unknowns, Weakest
+
+# A message names at most so many terms of a free function.
+MOST_TERMS = 3
+
+
+def function_norms(basis: Basis, num_fields: int) -> Float[np.ndarray, " columns"]:
+    """The root mean square of each term over the domain, for the columns of all fields."""
+    return np.tile(1 / orthonormal_scales(basis), num_fields)
+
+
+def constant_in_space(basis: Basis) -> Bool[np.ndarray, " terms"]:
+    """Which terms depend on time at most."""
+    in_space = [axis for axis, name in enumerate(basis.axes) if name != basis.domain.time]
+    return np.all(basis.indices[:, in_space] == 0, axis=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Free:
+    """Functions that can be added to a solution: `note` if one of them is chosen, else `refusal`.
+
+    The solution of smallest mean square is chosen, so that a free constant makes the mean zero.
+    """
+
+    note: str | None = None
+    refusal: str | None = None
+
+
+def free_part(problem: Problem, basis: Basis, weakest: Weakest) -> Free | None:
+    """What equation and conditions do not determine, None if they determine everything."""
+    if not weakest.is_free:
+        return None
+    squares = weakest.direction**2 / np.sum(weakest.direction**2)
+    count = len(squares) - len(problem.parameters)
+    if np.sum(squares[count:]) > NEXT_TO_NOTHING:
+        names = [name for name, own in zip(problem.parameters, squares[count:], strict=True) if own]
+        return Free(
+            refusal=f"the conditions do not determine {', '.join(names)}: other values go with "
+            "other solutions; add pann.Data(points, values), or another condition"
+        )
+    squares = squares[:count].reshape(len(problem.fields), -1)
+    of_fields = np.sum(squares, axis=1) > NEXT_TO_NOTHING
+    names = [name for name, is_free in zip(problem.fields, of_fields, strict=True) if is_free]
+    shown = " and ".join(names)
+    is_constant = np.all(basis.indices == 0, axis=1)
+    cure = "add pann.Integral(...), or a value by pann.Data, to choose another"
+    if np.sum(squares[:, ~is_constant]) <= NEXT_TO_NOTHING:
+        return Free(
+            f"{shown} is determined up to a constant, and only if sources and fluxes balance; the "
+            f"solution with mean zero is taken: {cure}"
+        )
+    if np.sum(squares[:, ~constant_in_space(basis)]) <= NEXT_TO_NOTHING:
+        return Free(
+            f"{shown} is determined up to a function of {problem.domain.time}; the solution with "
+            f"mean zero over space at all times is taken: {cure}"
+        )
+    field = int(np.argmax(np.sum(squares, axis=1)))
+    return Free(
+        refusal=f"the conditions do not determine {shown}: {_named(basis, squares[field])} can be "
+        f"added to a solution without any change; {_missing(problem, field)}"
+    )
+
+
+def without_free_part(
+    unknowns: Unknowns, weakest: Weakest, norms: Float[np.ndarray, " columns"]
+) -> Unknowns:
+    """The unknowns of smallest mean square among those that differ by the free direction."""
+    count, num_fields = unknowns.b.size, unknowns.b.shape[1]
+    size = norms[:count].reshape(num_fields, -1).T
+    direction = weakest.direction[:count].reshape(num_fields, -1).T
+    b = np.asarray(unknowns.b)
+    b = b - np.sum(b * size * direction) * direction / size
+    return Unknowns(jnp.asarray(b, unknowns.b.dtype), unknowns.parameters)
+
+
+def is_linear(problem: Problem) -> bool:
+    """Whether the residual is affine in the fields: N(2v + 3w) + 4 N(0) = 2 N(v) + 3 N(w).
+
+    Random v and w show it.
+    """
+    if problem.parameters:
+        return False
+    channels, rng = problem.asked.channels, np.random.default_rng(2)
+    v, w = (dict(zip(channels, rng.normal(size=len(channels)), strict=True)) for _ in range(2))
+    points = problem.domain.from_reference(rng.uniform(-0.9, 0.9, (8, problem.domain.dimension)))
+
+    def residual(of_v: float, of_w: float) -> np.ndarray:
+        get = lambda field, order: jnp.full(
+            len(points), of_v * v[field, order] + of_w * w[field, order]
+        )
+        parts = problem.evaluate(get, jnp.asarray(points), problem.parameters)
+        return np.stack([np.broadcast_to(part, len(points)) for part in parts])
+
+    with jax.enable_x64(True):
+        linear = 2 * residual(1.0, 0.0) + 3 * residual(0.0, 1.0) - 4 * residual(0.0, 0.0)
+        difference = np.max(np.abs(residual(2.0, 3.0) - linear))
+        return bool(difference <= 1e-9 * np.max(np.abs(residual(1.0, 1.0))))
+
+
+def _named(basis: Basis, squares: Float[np.ndarray, " terms"]) -> str:
+    """The largest terms of a function, with dots where there are more."""
+    names, order = basis.term_names(), np.argsort(squares)[::-1]
+    largest = [names[term] for term in order[:MOST_TERMS]]
+    is_all = np.sum(squares[order[MOST_TERMS:]]) <= NEXT_TO_NOTHING * np.sum(squares)
+    return f"a combination of {', '.join(largest)}" + ("" if is_all else ", ...")
+
+
+def _missing(problem: Problem, field: int) -> str:
+    """What a user may have forgotten."""
+    name, domain = problem.fields[field], problem.domain
+    own = [each for each in problem.conditions if problem.field_number(each) == field]
+    if domain.time is not None and not any(isinstance(each, Initial) for each in own):
+        return f"there is no initial state of {name}: add pann.Initial(...)"
+    held = {
+        side
+        for each in own
+        if isinstance(each, Dirichlet | Neumann | Robin)
+        for side in each.faces.sides
+    }
+    bare = [
+        f"{axis} = {bound:g}"
+        for axis, low, high in zip(domain.names, domain.lower, domain.upper, strict=True)
+        if axis not in domain.periodic and axis != domain.time
+        for side, bound in zip(SIDES, (low, high), strict=True)
+        if (axis, side) not in held
+    ]
+    if bare:
+        return f"there is no condition for {name} at {', '.join(bare)}: add one"
+    return f"add a condition for {name}, or check whether the equation is the one that is meant"
