@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+import signal
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -31,6 +32,9 @@ SHARED_PROGRAMS = {
     "jax_persistent_cache_min_compile_time_secs": 0,
     "jax_persistent_cache_min_entry_size_bytes": -1,
 }
+
+# A shell starts background jobs with Ctrl-C ignored, and the tests press it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:
