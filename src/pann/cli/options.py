@@ -56,7 +56,7 @@ def choose_method(name: str | None, given: Mapping[str, Any], verb: str) -> Any:
         if set(given) <= set(flat_options(METHODS[each], verb)):
             return method_named(each, given, verb)
     owners = "; ".join(f"{key} of {', '.join(methods_with(key, verb))}" for key in given)
-    raise ValueError(f"no method has all of these options: {owners}; name one as method")
+    raise ValueError(f"no method has all of these options: {owners}; leave some out")
 
 
 def _without_network(name: str | None, given: Mapping[str, Any], verb: str) -> Any:

@@ -189,7 +189,8 @@ def prepare(
 
 def recipe_of(method: FitMethod) -> str | Recipe:
     """The stages of a method, or the name of those that depend on the data."""
-    check_verb(method, "fit")
+    if isinstance(method, FitMethod):
+        check_verb(method, "fit")
     match method:
         case Polynomial() | Hybrid():
             return "default"
