@@ -110,7 +110,9 @@ def _faithful_method(settings: Settings) -> pann.Training:
         basis=basis,
         network=None if model == "PL" else network,
         constraint="E" if model == "PANN" else "none",
-        constraint_weight=settings.get("constraint_weight", CONSTRAINT_WEIGHT),
+        constraint_weight=(
+            settings.get("constraint_weight", CONSTRAINT_WEIGHT) if model == "PANN" else None
+        ),
         preconditioner=True,
         reduction=settings.get("reduction") or "mean",
         weighting=(base,) if base in ("gradnorm", "causal") else (),

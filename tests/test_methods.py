@@ -79,6 +79,7 @@ def given_names(group: object) -> list[str]:
         (lambda: pann.MLP(width=0), r"use pann.Polynomial\(...\)"),
         (lambda: pann.MLP(width=(8, 8), depth=3), "depth=3 has no effect"),
         (lambda: pann.MLP(dropout=1.0), "a number of at least 0 below 1, got 1.0"),
+        (lambda: pann.Products(degree=None), "next to a polynomial; give a degree"),
         (lambda: pann.Windows(windows=0), "windows must be a whole number of at least 1"),
         (lambda: pann.Windows(modes={"x": 0}), "modes must be"),
         (lambda: pann.Training(stages=(1,)), "it contains 1"),
@@ -106,6 +107,14 @@ def test_an_option_that_a_method_does_not_have_cannot_be_given():
     [
         (lambda: pann.solve(poisson(), pann.Hybrid(constraint="none")), "is an option for data"),
         (lambda: pann.solve(poisson(), pann.Training(network=pann.MLP(dropout=0.5))), "dropout"),
+        (
+            lambda: pann.solve(poisson(), pann.Training(constraint_weight=0.1)),
+            "constraint_weight=0.1 has no effect without a constraint",
+        ),
+        (
+            lambda: pann.fit([0.0, 1.0], [1.0, 2.0], pann.Hybrid(network=pann.MLP(gated=True))),
+            r"gated layers are fitted to data by gradients; use pann.Training\(...\)",
+        ),
         (
             lambda: pann.fit([0.0, 1.0], [1.0, 2.0], pann.Polynomial(axes=("x",))),
             "is an option for equations",
@@ -177,7 +186,7 @@ def test_the_fit_says_its_method_and_it_can_be_run_again():
         pann.Training.paper(weighting=("gradnorm",), collocation=pann.Collocation(points=9)),
         pann.Training(stages=(Adam(3, pann.Cosine(0.1)), pann.LBFGS(2), pann.Prune(1e-3))),
         pann.Windows(modes={"x": 8}, tail=1e-6),
-        pann.Products(degree=None),
+        pann.Products(degree=2),
     ],
     ids=repr,
 )

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from pann import methods, points, problems, runs
+from pann import baselines, methods, points, problems, runs
 from pann.basis import Basis, make_basis
 from pann.domain import Box
 from pann.io import FileError
@@ -94,6 +94,7 @@ __all__ = [
     "Stepwise",
     "Training",
     "Windows",
+    "baselines",
     "fit",
     "fit_together",
     "load",

@@ -17,5 +17,7 @@ class Products:
 
     def __post_init__(self) -> None:
         check_options(self)
+        if self.degree is None:
+            raise ValueError("products are fitted next to a polynomial; give a degree, or 'auto'")
         if self.basis is not None and self.degree != "auto":
             raise ValueError("degree has no effect with a basis of your own; leave it out")

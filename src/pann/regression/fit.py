@@ -191,6 +191,10 @@ def recipe_of(method: FitMethod) -> str | Recipe:
     """The stages of a method, or the name of those that depend on the data."""
     if isinstance(method, FitMethod):
         check_verb(method, "fit")
+    if isinstance(method, Hybrid) and method.network is not None and method.network.gated:
+        raise ValueError(
+            "gated layers are fitted to data by gradients; use pann.Training(...), or gated=False"
+        )
     match method:
         case Polynomial() | Hybrid():
             return "default"

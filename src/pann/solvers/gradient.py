@@ -73,6 +73,11 @@ def make_case(
         raise ValueError(
             "the exact constraint belongs to pann.Hybrid(...), which solves for b at each step"
         )
+    if method.constraint_weight is not None and method.constraint == "none":
+        raise ValueError(
+            f"constraint_weight={method.constraint_weight:g} has no effect without a constraint; "
+            "leave it out, or give constraint='E'"
+        )
     weight = 1e-3 if method.constraint_weight is None else method.constraint_weight
     chosen = [WEIGHTINGS[each] if isinstance(each, str) else each for each in method.weighting]
     return Case(
