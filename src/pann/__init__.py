@@ -6,7 +6,16 @@ from pann import baselines, methods, points, problems, runs
 from pann.basis import Basis, make_basis
 from pann.domain import Box
 from pann.io import FileError
-from pann.methods import MLP, Collocation, Hybrid, Polynomial, Products, Training, Windows
+from pann.methods import (
+    MLP,
+    Collocation,
+    Elements,
+    Hybrid,
+    Polynomial,
+    Products,
+    Training,
+    Windows,
+)
 from pann.model.pann import PANN
 from pann.network import AxisUnits, Complementary, Glorot, PeriodicFeatures, RandomFourier, RePU
 from pann.pde import Data, Dirichlet, Initial, Integral, Interface, Neumann, Problem, Robin
@@ -65,6 +74,7 @@ __all__ = [
     "Cosine",
     "Data",
     "Dirichlet",
+    "Elements",
     "DropPolynomial",
     "FileError",
     "Fit",

@@ -1,6 +1,7 @@
 """Spectral bases on a box: families, index sets, tables, projection and the preconditioner."""
 
 from pann.basis.basis import INTEGRAL, Basis, check_in_program, is_in_program, make_basis
+from pann.basis.elements import ElementBasis, Tree
 from pann.basis.families import Chebyshev, Family, Fourier, Legendre, family_by_name
 from pann.basis.index_sets import hyperbolic_cross, tensor_product, total_degree
 from pann.basis.least_squares import fit, least_squares
@@ -12,10 +13,12 @@ __all__ = [
     "INTEGRAL",
     "Basis",
     "Chebyshev",
+    "ElementBasis",
     "Family",
     "Fourier",
     "Legendre",
     "PiecewiseLegendre",
+    "Tree",
     "RidgeFit",
     "check_in_program",
     "christoffel_weights",

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pann.basis import Basis, PiecewiseLegendre
+from pann.basis import Basis, ElementBasis, PiecewiseLegendre, Tree
 from pann.basis.families import FAMILIES
 from pann.domain import Box
 from pann.errors import FileError
@@ -55,6 +55,7 @@ from pann.network.activations import ACTIVATIONS
 
 MAX_FUNCTIONS = 1_000_000  # of one variable, over all axes of a basis
 MAX_BREAKS = 1_000
+MAX_NODES, MAX_ELEMENT_TERMS = 1_000_000, 100_000_000
 MAX_POWER = 100
 
 SIZE = Plain(integer(1))
@@ -129,7 +130,7 @@ FAMILY = OneOf(
     },
     short=True,
 )
-BASIS = Record(
+PRODUCTS = Record(
     Basis,
     "the basis",
     {
@@ -146,6 +147,45 @@ BASIS = Record(
     },
     build=_basis,
 )
+
+
+def _element_basis(values: Values) -> ElementBasis:
+    tree = Tree(
+        values.domain.lower,
+        values.domain.upper,
+        values.axis,
+        values.at,
+        values.children,
+        values.degrees,
+    )
+    tree.check()
+    basis = ElementBasis(values.domain, tree)
+    if tree.num_terms > MAX_ELEMENT_TERMS:
+        raise FileError(
+            f"the elements have {tree.num_terms:,} terms, more than the {MAX_ELEMENT_TERMS:,} "
+            "allowed; use fewer"
+        )
+    return basis
+
+
+ELEMENTS = Record(
+    ElementBasis,
+    "the basis of elements",
+    {"num_nodes": Plain(integer(1, MAX_NODES))},
+    shapes=lambda values: {
+        "axis": ("int64", (values.num_nodes,)),
+        "at": ("float64", (values.num_nodes,)),
+        "children": ("int64", (values.num_nodes, 2)),
+        "degrees": ("int64", (values.num_nodes, values.domain.dimension)),
+    },
+    derived={"num_nodes": lambda basis: len(basis.tree.axis)},
+    # The box of the tree is the domain of the model.
+    split=lambda basis: {
+        key: getattr(basis.tree, key) for key in ("axis", "at", "children", "degrees")
+    },
+    build=_element_basis,
+)
+BASIS = OneOf("the basis", {"elements": ELEMENTS}, tag="kind", untagged=PRODUCTS)
 
 
 # ---- Networks: activation, embedding, layers ----

@@ -9,6 +9,7 @@ from typing import Any
 
 from pann.methods.collocation import Collocation
 from pann.methods.description import describe, restore
+from pann.methods.elements import Elements
 from pann.methods.hybrid import Hybrid
 from pann.methods.mlp import MLP
 from pann.methods.options import (
@@ -27,7 +28,7 @@ from pann.methods.training import Training
 from pann.methods.windows import Windows
 
 FitMethod = Polynomial | Hybrid | Training | Products
-SolveMethod = Polynomial | Hybrid | Training | Windows
+SolveMethod = Polynomial | Hybrid | Training | Windows | Elements
 Method = FitMethod | SolveMethod
 
 METHODS: dict[str, type] = {
@@ -35,11 +36,12 @@ METHODS: dict[str, type] = {
     "hybrid": Hybrid,
     "paper": Training,
     "windows": Windows,
+    "elements": Elements,
     "products": Products,
 }
 OF_VERB: dict[str, tuple[str, ...]] = {
     "fit": ("polynomial", "hybrid", "paper", "products"),
-    "solve": ("polynomial", "hybrid", "paper", "windows"),
+    "solve": ("polynomial", "hybrid", "paper", "windows", "elements"),
 }
 FACTORIES: dict[str, Callable[..., Any]] = {"paper": Training.paper}
 
@@ -71,6 +73,7 @@ __all__ = [
     "MLP",
     "OF_VERB",
     "Collocation",
+    "Elements",
     "FitMethod",
     "Hybrid",
     "Method",

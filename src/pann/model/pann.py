@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from pann.basis import Basis
+from pann.basis import Basis, ElementBasis
 from pann.domain import Box
 from pann.model.extrapolation import clipped, margins
 from pann.network import Network, ProductUnits, RandomFourierFeatures
@@ -168,7 +168,7 @@ class PANN:
     """
 
     domain: Box
-    basis: Basis
+    basis: Basis | ElementBasis
     parameters: Parameters
     precision: str = "float64"
     num_outputs: int | None = None

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pann.basis import Basis, PiecewiseLegendre
+from pann.basis import Basis, ElementBasis, PiecewiseLegendre
 from pann.domain import Box
 from pann.pde.conditions import SAME_PLANE, Break, planes
 from pann.pde.problem import Problem
@@ -43,8 +43,10 @@ def moved_off(
     return moved
 
 
-def piece_numbers(basis: Basis, points: np.ndarray) -> np.ndarray:
+def piece_numbers(basis: Basis | ElementBasis, points: np.ndarray) -> np.ndarray:
     """Which element of the domain each point lies in, counted through the axes."""
+    if isinstance(basis, ElementBasis):
+        return basis.tree.locate(points)
     numbers = np.zeros(len(points), int)
     for axis, family in zip(basis.axes, basis.families, strict=True):
         if isinstance(family, PiecewiseLegendre):

@@ -47,13 +47,14 @@ HashablePieces = tuple[tuple[str, PiecewiseLegendre], ...]
 class OnFaces:
     """How points lie on faces: Gauss points unless a sampler is named, or points are given.
 
-    `count` is the number on each face that a sampler draws, if not that of the Gauss points.
+    `count` is the number on each face that a sampler draws, if not that of the Gauss points. Points
+    are given as one array, or as one for each face.
     """
 
     sampling: str | None = None
     count: int | None = None
     seed: int = 0
-    given: np.ndarray | None = None
+    given: np.ndarray | Mapping[tuple[str, str], np.ndarray] | None = None
 
 
 GAUSS_ON_FACES = OnFaces()
@@ -289,7 +290,9 @@ def face_points(
     for number, (axis, side) in enumerate(faces.sides):
         index = domain.names.index(axis)
         end = -1.0 if side == "lower" else 1.0
-        if on_faces.given is not None:
+        if isinstance(on_faces.given, Mapping):
+            found = on_faces.given[axis, side]
+        elif on_faces.given is not None:
             reference = domain.to_reference(on_faces.given)
             found = on_faces.given[np.abs(reference[:, index] - end) < ON_FACE]
             if not len(found):

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pann.basis import Basis
+from pann.basis import Basis, ElementBasis
 from pann.model.pann import PANN, Parameters
 from pann.network.jets import in_terms
 from pann.pde.collocation import Block, Placed, make_block
@@ -98,7 +98,7 @@ def residual_of(
 
 
 def _worst_element(
-    basis: Basis,
+    basis: Basis | ElementBasis,
     points: Float[np.ndarray, "points d"],
     squares: Float[np.ndarray, " points"],
     terms: Float[np.ndarray, " points"],
@@ -119,8 +119,9 @@ def _squares(
 ) -> tuple[Float[np.ndarray, " points"], Float[np.ndarray, " points"]]:
     """At each point the square of the residual, and of the terms that it consists of.
 
-    A derivative counts at least as much as u over the widths of the domain: where all terms vanish,
-    as for a linear solution of Laplace's equation, only rounding would be left to compare with.
+    A derivative counts at least as much as u over the widths of the domain, or of an element: where
+    all terms vanish, as for a linear solution of Laplace's equation, only rounding would be left to
+    compare with.
     """
     operator = placed.operator.of_u if isinstance(placed.operator, OfV) else placed.operator
     orders = in_terms(placed.orders)
@@ -130,11 +131,15 @@ def _squares(
         upper, lower = placed.pair_factors
         minus = evaluate_derivatives(model, ansatz, placed.minus, orders)
         channels = upper * channels - lower * minus
-    scales = [np.prod((2 / model.domain.widths) ** np.asarray(order)) for order in orders]
-    at_least = (np.asarray(scales)[:, None] * sizes)[:, None, :]
+    slopes = 2 / model.domain.widths[None]
+    if isinstance(model.basis, ElementBasis):
+        tree = model.basis.tree
+        slopes = 2 / np.diff(tree.corners, axis=1)[tree.locate(placed.points), 0]
+    scales = np.stack([np.prod(slopes ** np.asarray(order), axis=1) for order in orders])
+    at_least = scales[:, :, None] * sizes
     if not isinstance(operator, Equation):
         return _of_condition(placed, channels, np.maximum(np.abs(channels), at_least))
-    block = make_block(placed, problem, model.basis.subset([]), "float64")
+    block = make_block(placed, problem, None, "float64")
     known = {name: jnp.asarray(value, "float64") for name, value in parameters.items()}
     found = _of_equation(block, *jax.device_put((channels, at_least)), known)
     # A block weighs each of its points by one over the root of their number.
@@ -167,7 +172,7 @@ def _of_condition(
 def _of_equation(
     block: Block,
     channels: Float[Array, "orders points fields"],
-    at_least: Float[Array, "orders 1 fields"],
+    at_least: Float[Array, "orders _ fields"],
     parameters: dict[str, Array],
 ) -> tuple[Float[Array, " points"], Float[Array, " points"]]:
     """Of an equation, whose terms are its derivatives by the channels times these."""
@@ -220,8 +225,12 @@ def _residuals(
 ) -> tuple[float, float]:
     """The largest relative residual, and the root of all squares over the size of the fields."""
     model = solution.model
-    points = uniform(model.domain, NUM_CHUNKS * NUM_FRESH, seed=seed + SEED).coordinates
+    count = NUM_CHUNKS * NUM_FRESH
+    points = uniform(model.domain, count, seed=seed + SEED).coordinates
     sizes = field_sizes(model, solution.ansatz, points)
+    if isinstance(model.basis, ElementBasis):
+        # As many in each element: small ones are where the solution is sharp.
+        points = model.basis.tree.sample(count, seed=seed + SEED)
     measure = lambda placed: _squares(
         problem, model, placed, sizes, solution.ansatz, solution.parameters
     )

@@ -102,12 +102,16 @@ def is_linear(problem: Problem) -> bool:
     v, w = (dict(zip(channels, rng.normal(size=len(channels)), strict=True)) for _ in range(2))
     points = problem.domain.from_reference(rng.uniform(-0.9, 0.9, (8, problem.domain.dimension)))
 
-    def residual(of_v: float, of_w: float) -> np.ndarray:
+    @jax.jit
+    def computed(of_v: jax.Array, of_w: jax.Array) -> jax.Array:
         get = lambda field, order: jnp.full(
             len(points), of_v * v[field, order] + of_w * w[field, order]
         )
         parts = problem.evaluate(get, jnp.asarray(points), problem.parameters)
-        return np.stack([np.broadcast_to(part, len(points)) for part in parts])
+        return jnp.stack([jnp.broadcast_to(part, len(points)) for part in parts])
+
+    def residual(of_v: float, of_w: float) -> np.ndarray:
+        return np.asarray(computed(np.float64(of_v), np.float64(of_w)))
 
     with jax.enable_x64(True):
         linear = 2 * residual(1.0, 0.0) + 3 * residual(0.0, 1.0) - 4 * residual(0.0, 0.0)

@@ -16,6 +16,7 @@ from pann.io.codec import Listed, Optional, Plain, Prefixed, Record, Values, dec
 from pann.io.models import MODEL
 from pann.methods import (
     MLP,
+    Elements,
     Hybrid,
     Polynomial,
     SolveMethod,
@@ -185,7 +186,7 @@ class Solution:
         """
         from pann.solvers.solve import solve
 
-        if not isinstance(method, Windows):
+        if not isinstance(method, Windows | Elements):
             method = continued(Hybrid() if method is None else method, self.model)
         return solve(problem, method, start_from=self, **options)
 
@@ -319,7 +320,7 @@ def filled(
     method: SolveMethod, solution: Solution, ladder: Sequence[Basis], architecture: Architecture
 ) -> SolveMethod:
     """The method with the choices that led to a solution; trained bases may have been pruned."""
-    if isinstance(method, Windows):
+    if isinstance(method, Windows | Elements):
         return method
     model, trained = solution.model, isinstance(method, Training)
     basis = ladder[0] if trained else model.basis

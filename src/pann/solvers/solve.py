@@ -16,12 +16,14 @@ import jax
 
 from pann.basis import Basis, make_basis
 from pann.methods import (
+    Elements,
     Hybrid,
     Polynomial,
     RunOptions,
     SolveMethod,
     Training,
     Windows,
+    check_verb,
     given_options,
     name_of,
 )
@@ -29,10 +31,12 @@ from pann.model.architecture import Architecture
 from pann.model.pann import PANN
 from pann.pde.checks import checked
 from pann.pde.hard_conditions import check_alike
+from pann.pde.interfaces import with_breaks
 from pann.pde.problem import Problem
 from pann.runtime.limits import Report
 from pann.runtime.progress import supervised
 from pann.solvers.assessment import assessed
+from pann.solvers.elements.method import reason_against, solve_on_elements
 from pann.solvers.folder import Folder, configuration, in_folder, prepared_folder
 from pann.solvers.gradient import make_case, solve_by_gradient, stages_of
 from pann.solvers.network import solve_second_order
@@ -67,8 +71,9 @@ def solve(
     problem
         The equation with its domain and conditions.
     method
-        `pann.Polynomial(...)`, `pann.Hybrid(...)`, `pann.Training(...)` or `pann.Windows(...)`;
-        None chooses: windows of time for evolution problems, otherwise `pann.Hybrid()`.
+        `pann.Polynomial(...)`, `pann.Hybrid(...)`, `pann.Training(...)`, `pann.Windows(...)` or
+        `pann.Elements(...)`; None chooses: windows of time for evolution problems, otherwise
+        `pann.Hybrid()`, and elements where these do not resolve the solution.
     tolerance
         Relative error to reach. Sizes are raised until two resolutions differ by less than half of
         it, relative in l2, and the residual is below it, too; `report.met` says whether they do,
@@ -199,8 +204,8 @@ def prepare(
     """What solves the problem, as the method says."""
     if method is not None and not isinstance(method, SolveMethod):
         raise ValueError(
-            f"the method of an equation is Polynomial(...), Hybrid(...), Training(...) or "
-            f"Windows(...) of pann, got {method!r}"
+            "the method of an equation is Polynomial(...), Hybrid(...), Training(...), "
+            f"Windows(...) or Elements(...) of pann, got {method!r}"
         )
     if run.tolerance is not None:
         _check_sizes(method, run, start_from)
@@ -215,6 +220,16 @@ def prepare(
             work = functools.partial(march_windows, method=method)
             return Prepared(setup, work, method, run, [make_basis(problem.domain, 2)], [])
         method, in_windows = None, True
+    if isinstance(method, Elements):
+        if given := _given(run, start_from):
+            raise ValueError(f"elements go without {', '.join(given)}; leave them out")
+        check_verb(method, "solve")
+        problem = with_breaks(problem) if problem.domain.time is None else problem
+        if reason := reason_against(problem):
+            raise ValueError(reason)
+        work = functools.partial(solve_on_elements, method=method)
+        setup = Setup(problem, seed=run.seed)
+        return Prepared(setup, work, method, run, [make_basis(problem.domain, 2)], [])
     method = Hybrid() if method is None else method
     assert isinstance(method, Polynomial | Hybrid | Training)
     if isinstance(start_from, PANN):

@@ -1,0 +1,1 @@
+"""Equations on elements: cut, raised in degree and solved until every element is resolved."""

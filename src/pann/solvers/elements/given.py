@@ -1,0 +1,163 @@
+"""Elements that resolve what is given: sources, coefficients, initial states, boundary values.
+
+What is given is known at any point for next to nothing, so that peaks and fronts in it are found by
+many samples before anything is solved.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from pann.basis import Legendre, Tree
+from pann.domain import Box
+from pann.numerics.quadrature import gauss_legendre
+from pann.pde.conditions import Condition, Dirichlet, Initial, Neumann, Robin, values_anywhere
+from pann.pde.problem import Problem
+from pann.solvers.elements.refine import Cuts, cut
+
+# Samples of the equation, by dimension, and on each face.
+NUM_SAMPLES = {1: 2**16, 2: 2**20, 3: 2**20}
+NUM_ON_FACES = 2**15
+CHUNK, SMALL_CHUNK = 2**16, 2**10
+# An element is cut where interpolation misses a sample by more than this, relative to the largest.
+MISSED = 0.02
+# Features are points and short lines; whole curves are left to the rounds, which know what counts.
+MOST_AT_ONCE, MOST_LEVELS = 12, 24
+# Samples looked at in each element: the largest, and so many others.
+NUM_LARGEST, NUM_OTHERS = 64, 256
+
+Values = Callable[[Float[np.ndarray, "points d"]], Float[np.ndarray, " points"]]
+
+
+def resolving_given(problem: Problem, domain: Box, tree: Tree, *, is_first: bool) -> Tree:
+    """The elements, cut where they do not resolve what is given; the initial state if first."""
+    for source in _sources(problem):
+        tree = _resolving(tree, source, _samples(domain), None)
+    for condition in problem.conditions:
+        if isinstance(condition, Initial) and not is_first:
+            continue
+        for axis, side in _faces(condition, domain):
+            index = domain.names.index(axis)
+            values = functools.partial(values_anywhere, condition.value, problem.domain)
+            points = _samples(domain, NUM_ON_FACES)
+            points[:, index] = (domain.lower if side == "lower" else domain.upper)[index]
+            tree = _resolving(tree, values, points, index)
+    return tree
+
+
+def _faces(condition: Condition, domain: Box) -> Iterator[tuple[str, str]]:
+    if isinstance(condition, Initial):
+        if callable(condition.value):
+            yield str(domain.time), "lower"
+    elif isinstance(condition, Dirichlet | Neumann | Robin) and callable(condition.value):
+        yield from condition.faces.sides
+
+
+def _samples(domain: Box, count: int | None = None) -> Float[np.ndarray, "points d"]:
+    count = NUM_SAMPLES[domain.dimension] if count is None else count
+    return np.random.default_rng(7).uniform(domain.lower, domain.upper, (count, domain.dimension))
+
+
+def _sources(problem: Problem) -> list[Values]:
+    """The residuals of zero, and what other derivatives add to them, which shows coefficients."""
+    rng = np.random.default_rng(3)
+    channels = problem.asked.channels
+    zero = dict.fromkeys(channels, 0.0)
+    drawn = {channel: float(rng.uniform(0.5, 1.5)) for channel in channels}
+    return [
+        _one_residual(problem, each, number, less)
+        for each, less in ((zero, None), (drawn, zero))
+        for number in range(problem.asked.num_residuals)
+    ]
+
+
+def _one_residual(problem: Problem, channels: dict, number: int, less: dict | None) -> Values:
+    @jax.jit
+    def evaluate(points: jax.Array) -> jax.Array:
+        values = problem.evaluate_at(points, channels)[number]
+        if less is not None:
+            values = values - problem.evaluate_at(points, less)[number]
+        return jnp.broadcast_to(values, (points.shape[0],))
+
+    def values(points: Float[np.ndarray, "points d"]) -> Float[np.ndarray, " points"]:
+        count = len(points)
+        size = CHUNK if count > SMALL_CHUNK else SMALL_CHUNK
+        padded = np.pad(points, ((0, -count % size), (0, 0)), mode="edge")
+        with jax.enable_x64(True):
+            parts = [np.asarray(evaluate(part)) for part in np.split(padded, len(padded) // size)]
+        return np.nan_to_num(np.concatenate(parts)[:count], posinf=0.0, neginf=0.0)
+
+    return values
+
+
+def _resolving(
+    tree: Tree, values: Values, points: Float[np.ndarray, "points d"], on: int | None
+) -> Tree:
+    """The elements, cut until their polynomials interpolate samples; `on` is the axis of a face."""
+    sampled = values(points)
+    largest = float(np.max(np.abs(sampled), initial=0.0))
+    varies = float(np.max(sampled, initial=0.0) - np.min(sampled, initial=0.0))
+    if not np.isfinite(largest) or varies <= 1e-12 * max(largest, 1e-300):
+        return tree
+    axes = [axis for axis in range(tree.dimension) if axis != on]
+    elements = tree.locate(points)
+    waiting = {number: np.flatnonzero(elements == number) for number in np.unique(elements)}
+    for _ in range(MOST_LEVELS):
+        cuts: Cuts = {}
+        for element, rows in waiting.items():
+            own = _some(rows, sampled)
+            missed = _missed(tree, int(element), values, points[own], sampled[own], on)
+            if missed > MISSED * largest:
+                corner = tree.corners[element]
+                cuts[int(element)] = [(axis, float(np.mean(corner[:, axis]))) for axis in axes]
+        if not cuts or len(cuts) > MOST_AT_ONCE:
+            break
+        tree = cut(tree, cuts)
+        inside = np.concatenate([waiting[element] for element in cuts])
+        elements = tree.locate(points[inside])
+        waiting = {number: inside[elements == number] for number in np.unique(elements)}
+    return tree
+
+
+def _some(rows: Int[np.ndarray, " rows"], sampled: Float[np.ndarray, " points"]) -> np.ndarray:
+    """Some of the samples, those of the largest values among them."""
+    if len(rows) <= NUM_LARGEST + NUM_OTHERS:
+        return rows
+    top = np.argpartition(-np.abs(sampled[rows]), NUM_LARGEST)[:NUM_LARGEST]
+    return np.concatenate([rows[top], rows[:NUM_OTHERS]])
+
+
+def _missed(
+    tree: Tree,
+    element: int,
+    values: Values,
+    points: Float[np.ndarray, "points d"],
+    sampled: Float[np.ndarray, " points"],
+    on: int | None,
+) -> float:
+    """By how much the polynomial through the Gauss points of an element misses samples."""
+    low, high = tree.corners[element]
+    nodes, factors = [], []
+    for axis, degree in enumerate(tree.element_degrees[element]):
+        if axis == on:
+            nodes.append(points[:1, axis])
+            continue
+        size = int(degree) + 1
+        reference, weights = gauss_legendre(size)
+        nodes.append(low[axis] + 0.5 * (reference + 1.0) * (high[axis] - low[axis]))
+        table = Legendre().table(reference, size) * (2.0 * np.arange(size) + 1.0)
+        at = 2.0 * (points[:, axis] - low[axis]) / (high[axis] - low[axis]) - 1.0
+        factors.append(Legendre().table(at, size) @ (weights[:, None] * table).T)
+    grid = np.stack(np.meshgrid(*nodes, indexing="ij"), axis=-1).reshape(-1, tree.dimension)
+    found = values(grid).reshape([factor.shape[1] for factor in factors])
+    if not factors:
+        return 0.0
+    result = np.tensordot(factors[0], found, axes=(1, 0))
+    for factor in factors[1:]:
+        result = np.einsum("pk,pk...->p...", factor, result)
+    return float(np.max(np.abs(result - sampled)))
+

@@ -1,0 +1,480 @@
+"""From a single element to a resolved solution, in rounds; in windows of time where there is time.
+
+A round solves on the elements there are, and refines those that are not resolved. While an element
+is too wide for the layers that the equation may have there, its highest derivatives are amplified
+until the degree resolves them: a wide layer is found where the narrow one will be, and the elements
+around it become smaller until nothing is amplified.
+"""
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float
+
+from pann.basis import ElementBasis, Tree
+from pann.domain import Box
+from pann.io.checkpoint import Checkpoint, Saved
+from pann.methods import Elements
+from pann.model.pann import PANN, Parameters
+from pann.pde.checks import checked, has_integrals
+from pann.pde.conditions import Break, Data, Dirichlet, Initial, Integral, planes
+from pann.pde.problem import Problem
+from pann.runtime.limits import Progress, Stopped
+from pann.solvers.assessment import relative_errors
+from pann.solvers.determinacy import is_linear
+from pann.solvers.elements.given import resolving_given
+from pann.solvers.elements.refine import (
+    Bounds,
+    carried,
+    field_sizes,
+    num_unknowns,
+    refined,
+    shown,
+    tails,
+)
+from pann.solvers.elements.rows import ElementSystem, Linearized, Missed
+from pann.solvers.inverse import is_inverse
+from pann.solvers.setup import Run, Setup
+from pann.solvers.solution import Report, Solution, trial_figures
+
+MAX_DIMENSION = 3
+# By dimension: the degree to begin with, and the tail to reach.
+DEGREES, TAILS = {1: 16, 2: 12, 3: 6}, {1: 1e-11, 2: 1e-9, 3: 1e-6}
+MAX_UNKNOWNS = 100_000
+MAX_ROUNDS, MAX_STEPS, HALVINGS = 60, 25, 6
+# Residuals above this, in units of the fields, say that the highest derivatives still need help.
+UNSETTLED = 1e-3
+# Rounds that do not lower the worst element by this factor, this many in a row, end the work.
+STALLED, PATIENCE = 0.7, 6
+# Below this multiple of the tail wanted, a stall is rounding.
+NEARLY = 30.0
+# Windows of time: the first one as a fraction of the whole, and unknowns of a good one.
+FIRST_WINDOW, SHORTEST, FEW_UNKNOWNS, MANY_UNKNOWNS = 1 / 8, 1e-6, 4_000, 12_000
+NUM_COMPARED = 4_000
+SAFETY = 2.0
+ELEMENTS = Elements()
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Resolved:
+    """What the rounds on some elements came to.
+
+    `worst` has for each round the largest tail or residual of any element, `changes` the relative
+    differences from one round to the next.
+    """
+
+    basis: ElementBasis
+    b: Float[np.ndarray, "terms fields"]
+    worst: list[float]
+    changes: list[float]
+    steps: int
+    num_points: int
+    stop: str
+    is_resolved: bool
+    smallest_pivot: float
+    stopped: str | None = None
+
+    @property
+    def error(self) -> float:
+        """An estimate: the worst element, times what changes were per worst element before."""
+        pairs = zip(self.changes, self.worst, strict=False)
+        sensitivity = max((change / worst for change, worst in pairs if worst > 0), default=1.0)
+        return SAFETY * max(1.0, sensitivity) * self.worst[-1]
+
+
+def reason_against(problem: Problem) -> str | None:
+    """Why a problem cannot be solved on elements, None if it can."""
+    if problem.domain.dimension > MAX_DIMENSION:
+        return f"elements are for at most {MAX_DIMENSION} dimensions"
+    if is_inverse(problem) or problem.parameters:
+        return "elements do not find unknown parameters; use pann.Polynomial() or pann.Hybrid()"
+    if has_integrals(problem) and any(order < 0 for each in problem.asked.orders for order in each):
+        return "elements have no integrals of the fields in the equation; use pann.Polynomial()"
+    for condition in problem.conditions:
+        if isinstance(condition, Dirichlet | Initial) and condition.hard:
+            return "elements meet no hard conditions; leave hard out"
+        if isinstance(condition, Integral) and (
+            set(condition.over(problem.domain)) != set(problem.domain.names)
+            or callable(condition.value)
+        ):
+            return "on elements an integral is over the whole domain, and a number"
+    return None
+
+
+def solve_on_elements(
+    setup: Setup,
+    method: Elements = ELEMENTS,
+    *,
+    begin: float,
+    start: Tree | None = None,
+) -> Solution:
+    """The solution on elements that the method asks for, in windows where there is time."""
+    problem = checked(setup.problem)
+    if reason := reason_against(problem):
+        raise ValueError(reason)
+    dimension = problem.domain.dimension
+    first = DEGREES[dimension] if method.degree is None else method.degree
+    highest = math.ceil(1.5 * first) if method.highest_degree is None else method.highest_degree
+    rounds = _Rounds(
+        problem,
+        Bounds(min(first, highest), highest),
+        TAILS[dimension] if method.tail is None else method.tail,
+        MAX_UNKNOWNS if method.max_unknowns is None else method.max_unknowns,
+        setup.run,
+        is_linear(problem),
+    )
+    if problem.domain.time is None or any(isinstance(c, Data) for c in problem.conditions):
+        tree = start
+        if tree is None:
+            tree = first_tree(problem, problem.domain, rounds.bounds.first, is_first=True)
+        found = rounds.resolve(tree, setup.checkpoint.within("elements"))
+        windows = 1
+    else:
+        found, windows = march(rounds, method.windows, setup.checkpoint.within("elements"))
+    return _solution(setup, problem, found, method, rounds, windows, begin)
+
+
+def first_tree(problem: Problem, domain: Box, degree: int, *, is_first: bool) -> Tree:
+    """Elements between the planes of interfaces and breaks that resolve what is given."""
+    tree = Tree.whole(domain.lower, domain.upper, [degree] * domain.dimension)
+    for axis, places in planes(problem.domain, problem.conditions).items():
+        index = domain.names.index(axis)
+        for at in places:
+            corners = tree.corners[:, :, index]
+            inside = np.flatnonzero((corners[:, 0] < at) & (at < corners[:, 1]))
+            tree = tree.cut({int(element): (index, float(at)) for element in inside})
+    return resolving_given(problem, domain, tree, is_first=is_first)
+
+
+# ---- Rounds ----
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Rounds:
+    """What all rounds have in common."""
+
+    problem: Problem
+    bounds: Bounds
+    tail: float
+    max_unknowns: int
+    run: Run
+    is_linear: bool
+
+    def resolve(
+        self,
+        tree: Tree,
+        checkpoint: Checkpoint,
+        before: tuple[ElementBasis, np.ndarray] | None = None,
+        what: str = "elements",
+        domain: Box | None = None,
+    ) -> Resolved:
+        """Rounds from these elements on; `before` has the end of the last window."""
+        problem = self.problem
+        domain = problem.domain if domain is None else domain
+        basis, b = ElementBasis(domain, tree), None
+        smoothed = np.ones(len(tree.elements), bool)
+        kept: Resolved | None = None
+        worst: list[float] = []
+        changes: list[float] = []
+        steps, stop, stopped = 0, "", None
+        for number in range(MAX_ROUNDS):
+            begun = time.monotonic()
+            new = ElementBasis(domain, tree)
+            guess = self._guess(new, None if b is None else (basis, b), before)
+            own = checkpoint.within(f"round {number}")
+            try:
+                solved = self._round(new, guess, smoothed, own, before)
+            except np.linalg.LinAlgError:
+                stop = "a linear system could not be solved"
+                break
+            if b is not None:
+                changes.append(difference(basis, b, new, solved.b))
+            basis, b = new, solved.b
+            steps += solved.steps
+            found = tails(basis, b)
+            worst.append(float(max(np.max(found.tail), np.max(solved.missed.size))))
+            current = Resolved(
+                basis, b, list(worst), list(changes), steps, solved.num_points, "", False, solved.pivot
+            )
+            kept = current
+            next_tree = refined(
+                tree,
+                found,
+                solved.missed,
+                solved.amplified,
+                self.tail,
+                self.bounds,
+                domain.widths,
+            )
+            if next_tree is None:
+                is_resolved = worst[-1] <= self.tail
+                stop = f"all elements below {self.tail:.0e}" if is_resolved else "narrowest elements"
+                break
+            if has_stalled(worst, self.tail):
+                stop = "no longer better by finer elements"
+                break
+            if num_unknowns(next_tree, b.shape[1]) > self.max_unknowns:
+                stop = f"more than {self.max_unknowns:,} unknowns would have come next"
+                break
+            seconds = time.monotonic() - begun
+            growth = num_unknowns(next_tree, b.shape[1]) / num_unknowns(tree, b.shape[1])
+            try:
+                figures = {"worst element": worst[-1]}
+                self.run.report(Progress(f"{what}, {len(tree.elements)}", number + 1, 0, figures))
+                self.run.check_time(seconds * growth)
+            except Stopped as reason:
+                stopped = str(reason)
+                stop = f"stopped by {stopped}; next would have been finer elements"
+                break
+            unsettled = solved.missed.size > UNSETTLED
+            smoothed = unsettled[tree.locate(next_tree.corners.mean(axis=1))]
+            tree = next_tree
+        assert kept is not None, stop
+        stop = stop or f"{MAX_ROUNDS} rounds"
+        is_resolved = kept.worst[-1] <= NEARLY * self.tail
+        return dataclasses.replace(kept, stop=stop, is_resolved=is_resolved, stopped=stopped)
+
+    def _guess(
+        self,
+        basis: ElementBasis,
+        last: tuple[ElementBasis, np.ndarray] | None,
+        before: tuple[ElementBasis, np.ndarray] | None,
+    ) -> Float[np.ndarray, "terms fields"]:
+        """The last round's solution; in a new window the state that it begins with."""
+        if last is not None:
+            return carried(*last, basis)
+        if before is not None and not self.is_linear:
+            time_axis = self.problem.domain.names.index(str(self.problem.domain.time))
+            return carried(*before, basis, held=(time_axis, before[0].domain.upper[time_axis]))
+        return np.zeros((len(basis), len(self.problem.fields)))
+
+    def _round(
+        self,
+        basis: ElementBasis,
+        b: Float[np.ndarray, "terms fields"],
+        smoothed: Bool[np.ndarray, " elements"],
+        checkpoint: Checkpoint,
+        before: tuple[ElementBasis, np.ndarray] | None,
+    ) -> "_Round":
+        system = ElementSystem(self.problem, basis, before=before)
+        num_points = sum(points.shape[0] * points.shape[1] for points in system.points)
+        done = checkpoint.done()
+        if done is not None:
+            arrays, notes = done.arrays, done.notes
+            missed = Missed(arrays["size"], arrays["center"])
+            return _Round(
+                arrays["b"], missed, arrays["amplified"], notes["steps"], notes["pivot"], num_points
+            )
+        solved = newton(system, b, smoothed, is_linear=self.is_linear, report=self._step_report)
+        b, at, steps, pivot = solved
+        missed = system.missed(b)
+        size = max(float(np.max(field_sizes(basis, b))), 1e-300)
+        missed = dataclasses.replace(missed, size=missed.size / size)
+        arrays = {
+            "b": b, "size": missed.size, "center": missed.center, "amplified": at.amplified
+        }
+        checkpoint.finish(lambda: Saved(arrays, {"steps": steps, "pivot": pivot}))
+        return _Round(b, missed, at.amplified, steps, pivot, num_points)
+
+    def _step_report(self, step: int, size: float) -> None:
+        self.run.report(Progress("Newton step on elements", step, MAX_STEPS, {"step": size}))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Round:
+    b: Float[np.ndarray, "terms fields"]
+    missed: Missed
+    amplified: Float[np.ndarray, "elements d"]
+    steps: int
+    pivot: float
+    num_points: int
+
+
+def newton(
+    system: ElementSystem,
+    b: Float[np.ndarray, "terms fields"],
+    smoothed: Bool[np.ndarray, " elements"],
+    *,
+    is_linear: bool,
+    report: Callable[[int, float], None],
+) -> tuple[Float[np.ndarray, "terms fields"], Linearized, int, float]:
+    """Gauss-Newton steps, shortened where the rows do not fall; one if all is linear."""
+    at = system.linearize(b, smoothed=smoothed)
+    last = math.inf
+    for step in range(1, MAX_STEPS + 1):
+        delta, solved = system.step(b, at)
+        if is_linear:
+            return b + delta, at, 1, solved.smallest_pivot
+        value, fraction = system.sum_of_squares(b, at), 1.0
+        for _ in range(HALVINGS):
+            moved = b + fraction * delta
+            new = system.linearize(moved, smoothed=smoothed)
+            after = system.sum_of_squares(moved, new)
+            if after <= value or after < 1e-24:
+                break
+            fraction *= 0.5
+        size = fraction * float(np.linalg.norm(delta)) / max(float(np.linalg.norm(moved)), 1e-300)
+        b, at = moved, new
+        if size < 1e-10 or (size > 0.3 * last and size < 1e-5):
+            break
+        last = size
+        report(step, size)
+    return b, at, step, solved.smallest_pivot
+
+
+def has_stalled(worst: Sequence[float], tail: float) -> bool:
+    """Whether the last rounds did not lower the worst element."""
+    patience = 2 if worst[-1] <= NEARLY * tail else PATIENCE
+    if len(worst) <= patience:
+        return False
+    return min(worst[-patience:]) > STALLED * min(worst[:-patience])
+
+
+def difference(
+    coarse: ElementBasis, old: np.ndarray, fine: ElementBasis, new: np.ndarray
+) -> float:
+    """Relative l2 between two rounds, each field by itself, at points in all elements."""
+    tree = fine.tree
+    points = tree.sample(NUM_COMPARED, seed=2)
+    # A point stands for its share of the volume of its element.
+    elements = tree.locate(points)
+    counts = np.bincount(elements, minlength=len(tree.elements))
+    volumes = np.prod(tree.corners[:, 1] - tree.corners[:, 0], axis=1)
+    weights = np.sqrt(volumes / np.maximum(counts, 1))[elements, None]
+    before, now = coarse.evaluate(points, old), fine.evaluate(points, new)
+    sizes = np.linalg.norm(weights * now, axis=0)
+    moved = np.linalg.norm(weights * (now - before), axis=0)
+    return float(np.max(moved / np.maximum(sizes, 1e-300)))
+
+
+# ---- Windows of time ----
+
+
+def march(
+    rounds: _Rounds, windows: int | str, checkpoint: Checkpoint
+) -> tuple[Resolved, int]:
+    """Windows one after another, each with elements of its own, stacked to one tree."""
+    domain = rounds.problem.domain
+    axis = domain.names.index(str(domain.time))
+    start, end = domain.lower[axis], domain.upper[axis]
+    length = (end - start) * (FIRST_WINDOW if windows == "auto" else 1.0 / int(windows))
+    found: list[Resolved] = []
+    before: tuple[ElementBasis, np.ndarray] | None = None
+    now = start
+    while now < end - 1e-12 * (end - start):
+        upper = min(now + length, end)
+        if end - upper < 0.3 * length:
+            upper = end
+        slab = _between(domain, axis, now, upper)
+        tree = first_tree(rounds.problem, slab, rounds.bounds.first, is_first=not found)
+        own = checkpoint.within(f"window {now:.17g} {upper:.17g}")
+        solved = rounds.resolve(tree, own, before, f"window {len(found) + 1}, elements", slab)
+        found.append(solved)
+        if solved.stopped:
+            break
+        before, now = (solved.basis, solved.b), upper
+        size = solved.b.size
+        if windows == "auto" and size > MANY_UNKNOWNS:
+            length *= 0.5
+        elif windows == "auto" and size < FEW_UNKNOWNS:
+            length *= 2.0
+    return _stacked(rounds, found, axis), len(found)
+
+
+def _between(domain: Box, axis: int, lower: float, upper: float) -> Box:
+    ends: dict[str, Any] = {
+        name: (lower, upper) if index == axis else (domain.lower[index], domain.upper[index])
+        for index, name in enumerate(domain.names)
+    }
+    return Box(periodic=domain.periodic, time=domain.time, **ends)
+
+
+def _stacked(rounds: _Rounds, found: Sequence[Resolved], axis: int) -> Resolved:
+    """All windows as one; the error of each is carried on by the next."""
+    last, tree = found[-1], found[-1].basis.tree
+    for each in found[-2::-1]:
+        tree = each.basis.tree.stacked(tree, axis)
+    domain = rounds.problem.domain
+    domain = _between(domain, axis, domain.lower[axis], last.basis.domain.upper[axis])
+    if domain.upper[axis] >= rounds.problem.domain.upper[axis]:
+        domain = rounds.problem.domain
+    worst = max(each.worst[-1] for each in found)
+    unresolved = [each for each in found if not each.is_resolved]
+    return Resolved(
+        ElementBasis(domain, tree),
+        np.concatenate([each.b for each in found]),
+        [worst],
+        [sum(each.error for each in found)],
+        sum(each.steps for each in found),
+        sum(each.num_points for each in found),
+        (unresolved or [last])[0].stop,
+        not unresolved,
+        min(each.smallest_pivot for each in found),
+        last.stopped,
+    )
+
+
+# ---- The solution ----
+
+
+def _solution(
+    setup: Setup,
+    problem: Problem,
+    found: Resolved,
+    method: Elements,
+    rounds: _Rounds,
+    windows: int,
+    begin: float,
+) -> Solution:
+    model = element_model(found.basis, found.b)
+    reached = dataclasses.replace(problem, domain=model.domain)
+    rel_l2, field_errors = relative_errors(reached, model)
+    degrees = found.basis.tree.element_degrees
+    in_windows = f" in {windows} windows of time" if problem.domain.time else ""
+    broken = [c for c in problem.conditions if isinstance(c, Break)]
+    places = ", ".join(f"{c.axis} = {c.at:.6g}" for c in broken)
+    report = Report(
+        how=f"least squares on {len(degrees)} elements of degrees {shown(degrees)}{in_windows}, "
+        f"{found.steps} steps" + (f", cut at {places}" if broken else ""),
+        degree=int(np.max(degrees)),
+        num_points=found.num_points,
+        residual=found.worst[-1],
+        rel_l2=rel_l2,
+        stop=found.stop,
+        seconds=time.perf_counter() - begin,
+        history={"worst element": found.worst, "difference between rounds": found.changes},
+        field_errors=field_errors,
+        error_estimate=found.error,
+        stopped=found.stopped,
+    )
+    used = Elements(
+        degree=rounds.bounds.first,
+        highest_degree=rounds.bounds.highest,
+        tail=rounds.tail,
+        max_unknowns=rounds.max_unknowns,
+        windows=windows if problem.domain.time else method.windows,
+    )
+    solution = Solution(model, problem.fields, {}, report, problem, method=used)
+    report = dataclasses.replace(report, trials=[trial_figures(solution, setup.seed)])
+    return dataclasses.replace(solution, report=report)
+
+
+def element_model(basis: ElementBasis, b: Float[np.ndarray, "terms fields"]) -> PANN:
+    """A model without a network."""
+    num_terms, num_fields = b.shape
+    # Arrays of NumPy are only moved: JAX would compile a program to fill one of every size.
+    parameters = Parameters(
+        network=None,
+        a=jax.device_put(np.zeros((0, num_fields))),
+        b=jax.device_put(b),
+        bias=None,
+        keep_a=jax.device_put(np.ones(0, bool)),
+        keep_b=jax.device_put(np.ones(num_terms, bool)),
+        overlap=jax.device_put(np.zeros_like(b)),
+    )
+    return PANN(basis.domain, basis, parameters, "float64", None if num_fields == 1 else num_fields)

@@ -1,0 +1,804 @@
+"""The rows of an equation on elements: equation and conditions on each, and what ties neighbors.
+
+Rows are measured in units of u. Those of the equation are divided by their largest coefficient in
+the coordinates of the element, which go from -1 to 1; a derivative across a border counts as in
+these coordinates. So an element of any size, under an equation of any scale, has rows of size 1.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from pann.basis import ElementBasis, Legendre, Tree
+from pann.domain import SIDES, Box, Faces
+from pann.numerics.tree_least_squares import Link, Part, Solved, solve
+from pann.pde.collocation import Block, Placed, make_block
+from pann.pde.conditions import (
+    Condition,
+    Break,
+    Data,
+    Initial,
+    Integral,
+    Interface,
+    Periodic,
+    is_same_plane,
+    values_at,
+)
+from pann.pde.operators import Equation
+from pann.pde.placing import OnFaces, place_conditions, place_inside
+from pann.pde.problem import Problem
+from pann.solvers.gradual import Gradual
+
+# Gauss points along an axis beyond those of the degree: products of unknowns are resolved.
+MORE_POINTS = 2
+# Conditions and what ties elements count more than the equation: while u is not resolved, the
+# residual of the equation is large.
+TIES = 10.0
+# A polynomial of degree p is taken to resolve exponentials exp(c p x) on (-1, 1) with this c.
+RESOLVED_EXPONENT = 0.5
+# Points at which the equation is computed at a time, by one program for all numbers of points.
+CHUNK = 4_096
+# A coordinate this near to a border, relative to the width of the domain, lies on it.
+ON_BORDER = 1e-12
+
+# Conditions that tie elements, or hold for all of them together.
+WITHOUT_POINTS = Interface | Periodic | Integral | Break
+
+Order = tuple[int, ...]
+Coefficients = Float[np.ndarray, "terms fields"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Group:
+    """Elements of the same degrees: their numbers, and tables at their points for each order."""
+
+    elements: Int[np.ndarray, " elements"]
+    shape: tuple[int, ...]
+    nodes: tuple[Float[np.ndarray, " nodes"], ...]
+    weights: Float[np.ndarray, " points"]
+    factors: dict[Order, list[Float[np.ndarray, "nodes functions"]]]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _OnBorder:
+    """Rows of a condition on one element: tables by order, target, weight of each point."""
+
+    element: int
+    rows: Float[np.ndarray, "rows columns"]
+    target: Float[np.ndarray, " rows"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Adapted:
+    """Other functions on an element, of which only some are seen at each of its borders.
+
+    Along an axis their coefficients are `back` times those of Legendre polynomials, and these
+    `change` times their coefficients. The first functions vanish at both ends with all derivatives
+    that neighbors share, and all but one of them have mean zero; each of the last has one of these
+    derivatives, 1 at one end, and mean zero.
+    """
+
+    change: tuple[Float[np.ndarray, "functions functions"], ...]
+    back: tuple[Float[np.ndarray, "functions functions"], ...]
+
+    def table(self, factors: Sequence[Float[np.ndarray, "points functions"]]) -> np.ndarray:
+        """The functions at points, from Legendre polynomials along each axis."""
+        first, *others = (
+            factor @ change for factor, change in zip(factors, self.change, strict=True)
+        )
+        for factor in others:
+            first = (first[:, :, None] * factor[:, None, :]).reshape(len(first), -1)
+        return first
+
+    def on_grid(self, factors: Sequence[Float[np.ndarray, "nodes functions"]]) -> np.ndarray:
+        """`table` at all points of a grid, from those along each axis."""
+        changed = (factor @ change for factor, change in zip(factors, self.change, strict=True))
+        return functools.reduce(np.kron, changed)
+
+    def to_legendre(self, own: Float[np.ndarray, " terms"]) -> Float[np.ndarray, " terms"]:
+        return _along_axes(own, self.change)
+
+    def from_legendre(self, c: Float[np.ndarray, " terms"]) -> Float[np.ndarray, " terms"]:
+        return _along_axes(c, self.back)
+
+
+def _along_axes(
+    values: Float[np.ndarray, " terms"], matrices: Sequence[Float[np.ndarray, "_new _old"]]
+) -> Float[np.ndarray, " terms"]:
+    values = values.reshape([len(matrix) for matrix in matrices])
+    for axis, matrix in enumerate(matrices):
+        values = np.moveaxis(np.tensordot(values, matrix, axes=(axis, 1)), -1, axis)
+    return values.ravel()
+
+
+@functools.lru_cache(maxsize=256)
+def adapted(degrees: tuple[int, ...], orders: tuple[int, ...]) -> Adapted:
+    """For elements of these degrees, tied in so many derivatives (from 0) across each axis."""
+    pairs = [_adapted_axis(degree + 1, order) for degree, order in zip(degrees, orders, strict=True)]
+    return Adapted(tuple(change for change, _ in pairs), tuple(back for _, back in pairs))
+
+
+@functools.lru_cache(maxsize=256)
+def _adapted_axis(size: int, order: int) -> tuple[np.ndarray, np.ndarray]:
+    if 2 * order >= size:
+        return np.eye(size), np.eye(size)
+    at = np.array([-1.0, 1.0])
+    ends = [Legendre().table(at, size, times) for times in range(order)]
+    seen = np.concatenate(ends) if order else np.zeros((0, size))
+    whole = np.linalg.qr(seen.T, mode="complete")[0] if order else np.eye(size)
+    inner = whole[:, 2 * order :]
+    # The mean is the coefficient of degree 0: turn the inner functions so that one has it all.
+    reflected = np.linalg.qr(inner[:1].T, mode="complete")[0]
+    inner = inner @ reflected
+    outer = np.linalg.pinv(seen) if order else np.zeros((size, 0))
+    outer = outer - inner[:, :1] * (outer[:1] / inner[0, 0])
+    change = np.concatenate([inner, outer], axis=1)
+    return change, np.linalg.inv(change)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Linearized:
+    """Rows and residuals at some coefficients.
+
+    `amplified` has the factor of the highest derivatives along each axis.
+    """
+
+    rows: list[Float[np.ndarray, "rows columns"]]
+    residuals: list[Float[np.ndarray, " rows"]]
+    amplified: Float[np.ndarray, "elements d"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Missed:
+    """The residual on each element in units of u, and the middle of its squares, from -1 to 1."""
+
+    size: Float[np.ndarray, " elements"]
+    center: Float[np.ndarray, "elements d"]
+
+
+class ElementSystem:
+    """The least-squares problem of an equation on the elements of a basis.
+
+    The basis may cover a window of time alone; `before` is the basis and the coefficients of the
+    window before it, whose end is then the initial state.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        basis: ElementBasis,
+        ties: float = TIES,
+        before: tuple[ElementBasis, Coefficients] | None = None,
+    ):
+        self.problem, self.basis, self.ties, self.before = problem, basis, ties, before
+        self.num_fields = len(problem.fields)
+        self.orders: tuple[Order, ...] = problem.asked.orders
+        corners = basis.tree.corners
+        self.slopes = 2.0 / (corners[:, 1] - corners[:, 0])  # d reference / d coordinate
+
+    # ---- The equation inside ----
+
+    @functools.cached_property
+    def groups(self) -> list[_Group]:
+        return groups_of(self.basis.tree, self.orders, MORE_POINTS)
+
+    @functools.cached_property
+    def points(self) -> list[Float[np.ndarray, "elements points d"]]:
+        """The points of each group."""
+        return [points_of(self.basis.tree, group) for group in self.groups]
+
+    def channels(
+        self, group: _Group, b: Coefficients
+    ) -> Float[np.ndarray, "orders elements points fields"]:
+        """All derivatives at the points of a group."""
+        own = coefficients_of(self.basis, group, b)
+        found = []
+        for order in self.orders:
+            values = own
+            for axis, factor in enumerate(group.factors[order]):
+                values = np.moveaxis(np.tensordot(values, factor, axes=(1 + axis, 1)), -1, 1 + axis)
+            scale = np.prod(self.slopes[group.elements] ** np.asarray(order), axis=1)
+            shape = (len(own), -1, self.num_fields)
+            found.append(values.reshape(shape) * scale[:, None, None])
+        return np.stack(found)
+
+    def equation(
+        self, b: Coefficients, fraction: float = 1.0
+    ) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
+        """For each group the channels, the residuals, and their derivatives by all channels."""
+        flat_points = np.concatenate([p.reshape(-1, p.shape[-1]) for p in self.points])
+        channels = [self.channels(group, b) for group in self.groups]
+        flat = np.concatenate([c.reshape(len(c), -1, self.num_fields) for c in channels], axis=1)
+        residual, slopes = evaluate_equation(self.problem, flat_points, flat, fraction)
+        found, by_channels, start = [], [], 0
+        for points in self.points:
+            count, each = points.shape[0], points.shape[1]
+            end = start + count * each
+            found.append(residual[start:end].reshape(count, each, -1))
+            by_channels.append(
+                slopes[:, :, start:end].reshape(*slopes.shape[:2], count, each, residual.shape[1])
+            )
+            start = end
+        return channels, found, by_channels
+
+    def linearize(
+        self,
+        b: Coefficients,
+        fraction: float = 1.0,
+        smoothed: Bool[np.ndarray, " elements"] | None = None,
+    ) -> Linearized:
+        """All rows of every element at some coefficients, and their residuals.
+
+        On `smoothed` elements the highest derivatives are amplified to what the degrees resolve.
+        """
+        num_elements = len(self.basis.sizes)
+        rows: list[Any] = [None] * num_elements
+        residuals: list[Any] = [None] * num_elements
+        amplified = np.ones((num_elements, self.basis.tree.dimension))
+        channels, found, by_channels = self.equation(b, fraction)
+        for group, values, residual, slopes in zip(
+            self.groups, channels, found, by_channels, strict=True
+        ):
+            if smoothed is not None:
+                factors, by_axis = self.amplification(group, slopes)
+                factors = factors ** smoothed[group.elements]
+                amplified[group.elements] = by_axis ** smoothed[group.elements, None]
+                residual = residual + np.einsum(
+                    "ofe,oepf,ofepr->epr", factors - 1.0, values, slopes, optimize=True
+                )
+                slopes = slopes * factors[..., None, None]
+            scales = self._scales(group)
+            unit = np.sqrt(np.einsum("p,ofepr->ofer", group.weights, slopes**2))
+            unit = np.max(unit * scales[:, None, :, None], axis=(0, 1))
+            # elements, points, residuals
+            factor = np.sqrt(group.weights)[:, None] / np.where(unit > 0, unit, 1.0)[:, None, :]
+            scaled = factor * residual
+            matrix = np.zeros((*residual.shape, self.num_fields * math.prod(group.shape)))
+            for field in range(self.num_fields):
+                own_adapted = self._adapted(int(group.elements[0]), field)
+                block = np.zeros((*residual.shape, math.prod(group.shape)))
+                for number, order in enumerate(self.orders):
+                    if np.any(slopes[number, field]):
+                        own = factor * slopes[number, field] * scales[number][:, None, None]
+                        table = own_adapted.on_grid(group.factors[order])
+                        block += own[..., None] * table[:, None, :]
+                matrix[..., self._columns_of(int(group.elements[0]), field)] = block
+            matrix = matrix.reshape(len(matrix), -1, matrix.shape[3])
+            for place, element in enumerate(group.elements):
+                rows[element], residuals[element] = matrix[place], scaled[place].ravel()
+        columns = self.columns(b)
+        for each in self.on_borders:
+            element = each.element
+            missed = each.rows @ columns[element] - each.target
+            rows[element] = np.concatenate([rows[element], each.rows])
+            residuals[element] = np.concatenate([residuals[element], missed])
+        return Linearized(rows, residuals, amplified)
+
+    def _scales(self, group: _Group) -> Float[np.ndarray, "orders elements"]:
+        """The derivatives by coordinates over those by the reference coordinates."""
+        slopes = self.slopes[group.elements]
+        return np.stack([np.prod(slopes ** np.asarray(order), axis=1) for order in self.orders])
+
+    def amplification(
+        self, group: _Group, slopes: Float[np.ndarray, "orders fields elements points residuals"]
+    ) -> tuple[Float[np.ndarray, "orders fields elements"], Float[np.ndarray, "elements d"]]:
+        """Factors of the highest derivatives with which the degrees of an element resolve layers.
+
+        Also the largest along each axis.
+
+        With a_k the coefficient of the k-th derivative in reference coordinates, layers have
+        exponents up to (a_j / a_k)^(1 / (k - j)), and polynomials of degree p resolve some p.
+        """
+        count, d = len(group.elements), len(group.shape)
+        factors, by_axis = np.ones((len(self.orders), self.num_fields, count)), np.ones((count, d))
+        sizes = np.sqrt(np.einsum("p,ofepr->ofer", group.weights, slopes**2))
+        sizes = sizes * self._scales(group)[:, None, :, None]
+        for axis in range(d):
+            along = [
+                (order[axis], number)
+                for number, order in enumerate(self.orders)
+                if sum(order) == order[axis]
+            ]
+            top, highest = max(along, default=(0, 0))
+            if top < 2 or top % 2:
+                continue
+            resolved = RESOLVED_EXPONENT * (group.shape[axis] - 1)
+            for field in range(self.num_fields):
+                own = sizes[highest, field]  # elements, residuals
+                for order, number in along:
+                    if order < top:
+                        with np.errstate(divide="ignore", invalid="ignore"):
+                            wanted = sizes[number, field] / (own * resolved ** (top - order))
+                        wanted = np.where(own > 0, wanted, 1.0)
+                        factors[highest, field] = np.maximum(
+                            factors[highest, field], np.max(wanted, axis=1)
+                        )
+            by_axis[:, axis] = np.max(factors[highest], axis=0)
+        return factors, by_axis
+
+    def missed(self, b: Coefficients) -> "Missed":
+        """The residual of the equation between the points of the rows, in units of u."""
+        finer = ElementSystem(self.problem, self.basis)
+        finer.groups = groups_of(self.basis.tree, self.orders, MORE_POINTS + 3)
+        num_elements, d = len(self.basis.sizes), self.basis.tree.dimension
+        size, center = np.zeros(num_elements), np.zeros((num_elements, d))
+        _, found, by_channels = finer.equation(b)
+        for group, residual, slopes in zip(finer.groups, found, by_channels, strict=True):
+            unit = np.sqrt(np.einsum("p,ofepr->ofer", group.weights, slopes**2))
+            unit = np.max(unit * finer._scales(group)[:, None, :, None], axis=(0, 1))
+            squares = residual**2 / np.where(unit > 0, unit, 1.0)[:, None, :] ** 2
+            squares = group.weights[:, None] * squares
+            size[group.elements] = np.sqrt(np.max(np.sum(squares, axis=1), axis=1))
+            share = np.sum(squares, axis=2)
+            share = share / np.maximum(np.sum(share, axis=1, keepdims=True), 1e-300)
+            reference = np.stack(np.meshgrid(*group.nodes, indexing="ij"), axis=-1)
+            center[group.elements] = share @ reference.reshape(-1, d)
+        return Missed(size, center)
+
+    def columns(self, b: Coefficients) -> list[Float[np.ndarray, " columns"]]:
+        """The coefficients of each element's adapted functions, field by field."""
+        pairs = zip(self.basis.offsets[:-1], self.basis.offsets[1:], strict=True)
+        return [
+            np.concatenate(
+                [
+                    self._adapted(element, field).from_legendre(b[start:end, field])
+                    for field in range(self.num_fields)
+                ]
+            )
+            for element, (start, end) in enumerate(pairs)
+        ]
+
+    def coefficients(self, columns: Sequence[Float[np.ndarray, " columns"]]) -> Coefficients:
+        """The Legendre coefficients of all elements."""
+        return np.concatenate(
+            [
+                np.stack(
+                    [
+                        self._adapted(element, field).to_legendre(each)
+                        for field, each in enumerate(np.split(own, self.num_fields))
+                    ],
+                    axis=1,
+                )
+                for element, own in enumerate(columns)
+            ]
+        )
+
+    def _adapted(self, element: int, field: int) -> Adapted:
+        degrees = tuple(int(degree) for degree in self.basis.tree.element_degrees[element])
+        return adapted(degrees, self._tied[field])
+
+    @functools.cached_property
+    def _tied(self) -> list[tuple[int, ...]]:
+        """For each field, how many derivatives links may see across each axis."""
+        tied = []
+        for field in range(self.num_fields):
+            orders = {
+                axis: self.problem.highest_order(field, axis) for axis in self.problem.domain.names
+            }
+            for condition in self.problem.conditions:
+                if not isinstance(condition, Interface | Periodic):
+                    continue
+                if self.problem.field_number(condition) == field:
+                    order = 2 if isinstance(condition, Interface) else condition.order + 1
+                    orders[condition.axis] = max(orders[condition.axis], order)
+            tied.append(tuple(orders.values()))
+        return tied
+
+    def _columns_of(self, element: int, field: int) -> slice:
+        """Where the functions of a field are among the columns of an element."""
+        size = int(self.basis.sizes[element])
+        return slice(field * size, (field + 1) * size)
+
+    # ---- Conditions ----
+
+    @functools.cached_property
+    def on_borders(self) -> list[_OnBorder]:
+        """The rows of all conditions, which are linear, element by element."""
+        problem, domain = self.problem, self.basis.domain
+        faces = {
+            (axis, side): self._face_points(axis, side)
+            for axis in domain.names
+            if axis not in domain.periodic
+            for side in SIDES
+        }
+        given = {key: points for key, (points, _, _) in faces.items()}
+        kept = [c for c in problem.conditions if not isinstance(c, WITHOUT_POINTS)]
+        found: list[_OnBorder] = []
+        for condition in kept:
+            placed = place_conditions(
+                dataclasses.replace(problem, conditions=[condition]), 1, OnFaces(given=given)
+            )
+            for each in placed:
+                found += self._condition_rows(condition, each, faces)
+        return found
+
+    def _condition_rows(
+        self, condition: Condition, placed: Placed, faces: dict[tuple[str, str], Any]
+    ) -> Iterator[_OnBorder]:
+        if isinstance(condition, Data):
+            elements = self.basis.tree.locate(placed.points)
+            weights = np.full(len(elements), 1.0 / len(elements))
+        else:
+            own = getattr(condition, "faces", None) or self.problem.domain.initial
+            elements = np.concatenate([faces[side][1] for side in own.sides])
+            weights = np.concatenate([faces[side][2] for side in own.sides])
+        count = len(placed.points)
+        if isinstance(condition, Initial) and self.before is not None:
+            basis, b = self.before
+            values = basis.evaluate(placed.points, b[:, operator_field(placed)], placed.orders[0])
+            placed = dataclasses.replace(placed, target=values[:, None])
+        target = np.broadcast_to(placed.target.reshape(count, -1), (count, placed.target.size // count))
+        coefficients = operator_coefficients(placed)
+        for element in np.unique(elements):
+            at = np.flatnonzero(elements == element)
+            slopes = self.slopes[element]
+            scales = [np.prod(slopes ** np.asarray(order)) for order in placed.orders]
+            sizes = [
+                np.max(np.abs(each[at]), axis=0) * scale
+                for each, scale in zip(coefficients, scales, strict=True)
+            ]
+            unit = np.max(sizes, axis=0)
+            factor = self.ties * condition.weight * np.sqrt(weights[at])[:, None] / np.where(
+                unit > 0, unit, 1.0
+            )
+            field = operator_field(placed)
+            tables = [
+                self._table(element, field, placed.points[at], order) for order in placed.orders
+            ]
+            rows = sum(
+                (factor * each[at])[:, :, None] * table[:, None, :]
+                for each, table in zip(coefficients, tables, strict=True)
+            )
+            rows = self._in_field(rows.reshape(-1, rows.shape[2]), element, field)
+            yield _OnBorder(int(element), rows, (factor * target[at]).ravel())
+
+    def _in_field(self, rows: np.ndarray, element: int, field: int) -> np.ndarray:
+        """Rows of one field among the columns of all."""
+        out = np.zeros((len(rows), rows.shape[1] * self.num_fields))
+        out[:, self._columns_of(element, field)] = rows
+        return out
+
+    def _table(
+        self, element: int, field: int, points: Float[np.ndarray, "points d"], order: Order
+    ) -> Float[np.ndarray, "points terms"]:
+        return self._adapted(element, field).table(self.basis.factors(element, points, order))
+
+    def _face_points(
+        self, axis: str, side: str
+    ) -> tuple[np.ndarray, Int[np.ndarray, " points"], Float[np.ndarray, " points"]]:
+        """Gauss points of the elements on a face of the domain, their elements and weights."""
+        domain, tree = self.basis.domain, self.basis.tree
+        index = domain.names.index(axis)
+        end = (domain.lower if side == "lower" else domain.upper)[index]
+        corners = tree.corners
+        near = np.abs(corners[:, SIDES.index(side), index] - end)
+        points, elements, weights = [], [], []
+        for element in np.flatnonzero(near <= ON_BORDER * domain.widths[index]):
+            low, high = corners[element]
+            own, own_weights = gauss_on(
+                low, high, tree.element_degrees[element] + MORE_POINTS, index, end
+            )
+            points.append(own)
+            weights.append(own_weights)
+            elements.append(np.full(len(own), element))
+        return np.concatenate(points), np.concatenate(elements), np.concatenate(weights)
+
+    # ---- What ties neighbors ----
+
+    @functools.cached_property
+    def links(self) -> tuple[list[dict[int, np.ndarray]], dict[int, Link]]:
+        """For each element its columns of the links that it is in, and the links."""
+        of_elements: list[dict[int, np.ndarray]] = [{} for _ in self.basis.sizes]
+        links: dict[int, Link] = {}
+        for number, (axis, low, high, seam) in enumerate(self._borders()):
+            rows, right = self._ties(axis, low, high, seam)
+            if rows is None:
+                continue
+            first, second = rows
+            if low == high:
+                of_elements[low][number] = first + second
+                links[number] = Link(1, right)
+                continue
+            of_elements[low][number], of_elements[high][number] = first, second
+            links[number] = Link(2, right)
+        for condition in self.problem.conditions:
+            if isinstance(condition, Integral):
+                number = -1 - len(links)
+                for element in range(len(of_elements)):
+                    of_elements[element][number] = self._integral_row(element, condition)
+                value = float(np.asarray(condition.value))
+                size = float(np.prod(self.problem.domain.widths))
+                links[number] = Link(len(of_elements), np.array([self.ties * value / size]))
+        return of_elements, links
+
+    def _borders(self) -> Iterator[tuple[int, int, int, bool]]:
+        """Axis, lower and upper neighbor of each border, and whether it is where an axis closes."""
+        domain, tree = self.problem.domain, self.basis.tree
+        yield from ((axis, low, high, False) for axis, low, high in neighbors(tree))
+        joined = {c.axis for c in self.problem.conditions if isinstance(c, Periodic)}
+        for axis in {*domain.periodic, *joined}:
+            index = domain.names.index(axis)
+            for low, high in seam_neighbors(tree, index):
+                yield index, low, high, True
+
+    def _ties(
+        self, axis: int, low: int, high: int, seam: bool
+    ) -> tuple[tuple[np.ndarray, np.ndarray] | None, np.ndarray]:
+        """Rows of value and slopes on either side of a border, the upper side's less the lower's."""
+        problem, domain, tree = self.problem, self.problem.domain, self.basis.tree
+        name = domain.names[axis]
+        corners, degrees = tree.corners, tree.element_degrees
+        lower = np.maximum(corners[low, 0], corners[high, 0])
+        upper = np.minimum(corners[low, 1], corners[high, 1])
+        at_low, at_high = corners[low, 1, axis], corners[high, 0, axis]
+        counts = np.maximum(degrees[low], degrees[high]) + 1
+        on_low, weights = gauss_on(lower, upper, counts, axis, at_low)
+        on_high = on_low.copy()
+        on_high[:, axis] = at_high
+        unit = 1.0 / math.sqrt(self.slopes[low, axis] * self.slopes[high, axis])
+        first, second, right = [], [], []
+        for field in range(self.num_fields):
+            interface = None if seam else self._interface(field, name, at_low)
+            for times in range(self._continuity(field, name, seam, interface)):
+                order = tuple(times if i == axis else 0 for i in range(domain.dimension))
+                factor = (self.ties * np.sqrt(weights) * unit**times)[:, None]
+                of_low, of_high = 1.0, 1.0
+                jump: Any = np.zeros(len(on_low))
+                if interface is not None:
+                    of_low, of_high, jump = interface_factors(interface, domain, on_low, axis, times)
+                rows = of_low * self._table(low, field, on_low, order)
+                first.append(self._in_field(_without_rounding(-factor * rows), low, field))
+                rows = of_high * self._table(high, field, on_high, order)
+                second.append(self._in_field(_without_rounding(factor * rows), high, field))
+                right.append(factor[:, 0] * jump)
+        if not first:
+            return None, np.zeros(0)
+        return (np.concatenate(first), np.concatenate(second)), np.concatenate(right)
+
+    def _interface(self, field: int, axis: str, at: float) -> Interface | None:
+        for condition in self.problem.conditions:
+            if (
+                isinstance(condition, Interface)
+                and self.problem.field_number(condition) == field
+                and is_same_plane(self.problem.domain, condition, axis, at)
+            ):
+                return condition
+        return None
+
+    def _continuity(
+        self, field: int, axis: str, seam: bool, interface: Interface | None
+    ) -> int:
+        """How many derivatives, from 0, agree across a border."""
+        if interface is not None:
+            return 2
+        if seam and axis not in self.problem.domain.periodic:
+            orders = [
+                condition.order + 1
+                for condition in self.problem.conditions
+                if isinstance(condition, Periodic)
+                and condition.axis == axis
+                and self.problem.field_number(condition) == field
+            ]
+            return max(orders, default=0)
+        return self.problem.highest_order(field, axis)
+
+    def _integral_row(self, element: int, condition: Integral) -> np.ndarray:
+        """The mean of a field over the domain, by the constants of the elements."""
+        low, high = self.basis.tree.corners[element]
+        share = float(np.prod((high - low) / self.problem.domain.widths))
+        field = self.problem.field_number(condition)
+        mean = np.zeros(int(self.basis.sizes[element]))
+        mean[0] = self.ties * share
+        row = _along_axes(mean, [change.T for change in self._adapted(element, field).change])
+        return self._in_field(_without_rounding(row[None]), element, field)
+
+    # ---- Solving ----
+
+    def step(self, b: Coefficients, at: Linearized) -> tuple[Coefficients, Solved]:
+        """The Gauss-Newton step from b."""
+        of_elements, links = self.links
+        nodes = self.basis.tree.elements
+        columns = self.columns(b)
+        missed = {name: link.right.copy() for name, link in links.items()}
+        for own, values in zip(of_elements, columns, strict=True):
+            for name, matrix in own.items():
+                missed[name] -= matrix @ values
+        current = {name: Link(link.num_parts, missed[name]) for name, link in links.items()}
+        parts = {
+            int(node): Part(rows, -residual, own)
+            for node, rows, residual, own in zip(
+                nodes, at.rows, at.residuals, of_elements, strict=True
+            )
+        }
+        solved = solve(parts, current, self.basis.tree.order_of_elimination())
+        return self.coefficients(solved.columns), solved
+
+    def sum_of_squares(self, b: Coefficients, at: Linearized) -> float:
+        """Of all rows at b."""
+        of_elements, links = self.links
+        missed = {name: -link.right for name, link in links.items()}
+        for own, values in zip(of_elements, self.columns(b), strict=True):
+            for name, matrix in own.items():
+                missed[name] = missed[name] + matrix @ values
+        own = sum(float(each @ each) for each in at.residuals)
+        return own + sum(float(each @ each) for each in missed.values())
+
+
+def _without_rounding(rows: Float[np.ndarray, "rows columns"]) -> np.ndarray:
+    """Zero where functions vanish but for rounding: what no link sees can be eliminated."""
+    return np.where(np.abs(rows) > 1e-11 * np.max(np.abs(rows), initial=0.0), rows, 0.0)
+
+
+# ---- Points, tables and channels ----
+
+
+def groups_of(tree: Tree, orders: Sequence[Order], more: int) -> list[_Group]:
+    """Elements of the same degrees, with Gauss points that many beyond the degree."""
+    degrees = tree.element_degrees
+    kinds, inverse = np.unique(degrees, axis=0, return_inverse=True)
+    found = []
+    for number, kind in enumerate(kinds):
+        rules = [Legendre().quadrature(int(degree) + more) for degree in kind]
+        weights = functools.reduce(np.multiply.outer, [weights for _, weights in rules]).ravel()
+        factors = {
+            order: [
+                Legendre().table(nodes, int(degree) + 1, times)
+                for (nodes, _), degree, times in zip(rules, kind, order, strict=True)
+            ]
+            for order in orders
+        }
+        found.append(
+            _Group(
+                np.flatnonzero(inverse.ravel() == number),
+                tuple(int(degree) + 1 for degree in kind),
+                tuple(nodes for nodes, _ in rules),
+                weights,
+                factors,
+            )
+        )
+    return found
+
+
+def points_of(tree: Tree, group: _Group) -> Float[np.ndarray, "elements points d"]:
+    reference = np.stack(np.meshgrid(*group.nodes, indexing="ij"), axis=-1)
+    reference = reference.reshape(-1, tree.dimension)
+    low, high = tree.corners[group.elements, 0], tree.corners[group.elements, 1]
+    return low[:, None] + 0.5 * (reference[None] + 1.0) * (high - low)[:, None]
+
+
+def coefficients_of(
+    basis: ElementBasis, group: _Group, b: Coefficients
+) -> Float[np.ndarray, "elements *shape_and_fields"]:
+    size = math.prod(group.shape)
+    rows = basis.offsets[group.elements][:, None] + np.arange(size)
+    return b[rows].reshape(len(group.elements), *group.shape, b.shape[1])
+
+
+def gauss_on(
+    low: np.ndarray, high: np.ndarray, counts: np.ndarray, axis: int, at: float
+) -> tuple[Float[np.ndarray, "points d"], Float[np.ndarray, " points"]]:
+    """Gauss points on the part of a plane between two corners, and weights of sum 1."""
+    nodes, weights = [], []
+    for index in range(len(low)):
+        if index == axis:
+            nodes.append(np.array([at]))
+            weights.append(np.ones(1))
+            continue
+        reference, own = Legendre().quadrature(int(counts[index]))
+        nodes.append(low[index] + 0.5 * (reference + 1.0) * (high[index] - low[index]))
+        weights.append(own)
+    points = np.stack(np.meshgrid(*nodes, indexing="ij"), axis=-1).reshape(-1, len(low))
+    return points, functools.reduce(np.multiply.outer, weights).ravel()
+
+
+def evaluate_equation(
+    problem: Problem,
+    points: Float[np.ndarray, "points d"],
+    channels: Float[np.ndarray, "orders points fields"],
+    fraction: float = 1.0,
+) -> tuple[Float[np.ndarray, "points residuals"], Float[np.ndarray, "orders fields points residuals"]]:
+    """Residuals and their derivatives by the channels, with a fraction of the nonlinear terms."""
+    count = len(points)
+    padding = -count % CHUNK
+    points = np.pad(points, ((0, padding), (0, 0)), mode="edge")
+    channels = np.pad(channels, ((0, 0), (0, padding), (0, 0)), mode="edge")
+    residuals, slopes = [], []
+    for start in range(0, count, CHUNK):
+        own = points[start : start + CHUNK]
+        placed = place_inside(problem, own, problem.asked.orders)
+        block = make_block(placed, problem, None, "float64")
+        block = dataclasses.replace(block, weights=jax.device_put(np.ones(CHUNK)))
+        if fraction != 1.0:
+            operator = Gradual(block.operator, jax.device_put(np.full(CHUNK, fraction)))
+            block = dataclasses.replace(block, operator=operator)
+        found = _linearized(block, jax.device_put(channels[:, start : start + CHUNK]))
+        residuals.append(np.asarray(found[0]))
+        slopes.append(np.asarray(found[1]))
+    return np.concatenate(residuals)[:count], np.concatenate(slopes, axis=2)[:, :, :count]
+
+
+@jax.jit
+def _linearized(block: Block, channels: Array) -> tuple[Array, Array]:
+    return block.linearize(channels, {})
+
+
+def operator_coefficients(placed: Placed) -> list[Float[np.ndarray, "points residuals"]]:
+    """A condition's coefficients of each derivative; conditions are linear in one field."""
+    operator: Any = placed.operator
+    found = []
+    for order in placed.orders:
+        get: Any = lambda field, asked, order=order: np.full(len(placed.points), asked == order, float)
+        found.append(np.stack([np.asarray(p) for p in operator(get, placed.points, {})], axis=1))
+    return found
+
+
+def operator_field(placed: Placed) -> int:
+    operator: Any = placed.operator
+    return int(operator.field)
+
+
+def interface_factors(
+    interface: Interface, domain: Box, points: np.ndarray, axis: int, times: int
+) -> tuple[Any, Any, Any]:
+    """Factors of the lower and the upper side and the jump, for the value or the flux."""
+    from pann.pde.interfaces import moved_off
+
+    if times == 0:
+        return 1.0, 1.0, values_at(interface.jump, domain, points)
+    sides = [
+        values_at(
+            interface.coefficient,
+            domain,
+            moved_off(domain, points, domain.names[axis], interface.at, side),
+        )
+        for side in (-1.0, 1.0)
+    ]
+    unit = float(np.max(np.abs(sides))) or 1.0
+    jump = values_at(interface.flux_jump, domain, points) / unit
+    return sides[0][:, None] / unit, sides[1][:, None] / unit, jump
+
+
+# ---- Neighbors ----
+
+
+def neighbors(tree: Tree) -> Iterator[tuple[int, int, int]]:
+    """Axis, lower and upper element of each border inside the box."""
+    corners = tree.corners
+    under: dict[int, np.ndarray] = {}
+    for node in range(len(tree.axis) - 1, -1, -1):
+        axis = int(tree.axis[node])
+        if axis < 0:
+            under[node] = np.array([tree.number[node]])
+            continue
+        low, high = (under[int(child)] for child in tree.children[node])
+        under[node] = np.concatenate([low, high])
+        low = low[corners[low, 1, axis] == tree.at[node]]
+        high = high[corners[high, 0, axis] == tree.at[node]]
+        for one, other in _overlapping(corners, low, high, axis):
+            yield axis, one, other
+
+
+def seam_neighbors(tree: Tree, axis: int) -> Iterator[tuple[int, int]]:
+    """Elements at the upper end of an axis and at its lower end that meet where it closes."""
+    corners = tree.corners
+    last = np.flatnonzero(corners[:, 1, axis] == tree.upper[axis])
+    first = np.flatnonzero(corners[:, 0, axis] == tree.lower[axis])
+    yield from _overlapping(corners, last, first, axis)
+
+
+def _overlapping(
+    corners: np.ndarray, ones: np.ndarray, others: np.ndarray, axis: int
+) -> Iterator[tuple[int, int]]:
+    """Pairs of elements that share more than an edge of a plane across an axis."""
+    rest = [i for i in range(corners.shape[2]) if i != axis]
+    lower = np.maximum(corners[ones][:, None, 0][..., rest], corners[others][None, :, 0][..., rest])
+    upper = np.minimum(corners[ones][:, None, 1][..., rest], corners[others][None, :, 1][..., rest])
+    for one, other in np.argwhere(np.all(upper > lower, axis=2)):
+        yield int(ones[one]), int(others[other])
