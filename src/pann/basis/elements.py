@@ -63,7 +63,9 @@ class Tree:
             or not np.all(in_order)
             or not np.array_equal(each_once, np.arange(1, len(self.axis)))
         ):
-            raise ValueError("its cuts are no tree: each node but the first is a child of one other")
+            raise ValueError(
+                "its cuts are no tree: each node but the first is a child of one other"
+            )
         if np.any(self.degrees < 0) or np.any(self.degrees > MAX_DEGREE):
             raise ValueError(f"degrees of elements must be from 0 to {MAX_DEGREE}")
         low, high = self.bounds[nodes, :, self.axis[nodes]].T
@@ -118,7 +120,7 @@ class Tree:
         return dataclasses.replace(self, degrees=new)
 
     def cut(self, cuts: Mapping[int, tuple[int, float]]) -> "Tree":
-        """Some elements, by number, cut across an axis at a coordinate; both halves keep degrees."""
+        """Some elements, by number, cut across an axis at a coordinate; the halves keep degrees."""
         nodes = self.elements[list(cuts)]
         count, first = len(nodes), len(self.axis)
         axis = np.concatenate([self.axis, np.full(2 * count, -1)])
@@ -166,7 +168,8 @@ class Tree:
 
     def order_of_elimination(self) -> list[tuple[int, int, int]]:
         """Pairs of nodes that become one, children before parents: (lower, upper, node)."""
-        return [(*map(int, self.children[n]), int(n)) for n in np.flatnonzero(self.axis >= 0)[::-1]]
+        nodes = np.flatnonzero(self.axis >= 0)[::-1]
+        return [(int(self.children[n, 0]), int(self.children[n, 1]), int(n)) for n in nodes]
 
 
 @final
@@ -231,9 +234,7 @@ class ElementBasis:
         elements = np.repeat(np.arange(len(self.sizes)), self.sizes)
         names = []
         for row, element in zip(self.indices, elements, strict=True):
-            factors = [
-                f"P{k}({axis})" for k, axis in zip(row, self.domain.names, strict=True) if k
-            ]
+            factors = [f"P{k}({axis})" for k, axis in zip(row, self.domain.names, strict=True) if k]
             names.append(" ".join([*(factors or ["1"]), f"[{element + 1}]"]))
         return names
 

@@ -28,7 +28,7 @@ class Elements:
     tail: float | None = option(
         None,
         "largest tail of the coefficients on an element, and largest residual there in units of u, "
-        "relative to the field; by default 1e-11, 1e-9 and 1e-6 in one, two and three dimensions",
+        "relative to the field; by default 1e-11, 1e-8 and 1e-6 in one, two and three dimensions",
         Real(above=0.0, below=1.0),
         verbs=SOLVE,
     )

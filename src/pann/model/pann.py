@@ -242,6 +242,16 @@ class PANN:
             return np.asarray(network)[:count], np.asarray(polynomial)[:count]
 
     @property
+    def product_basis(self) -> Basis:
+        """The basis, where it is one over the whole domain."""
+        if isinstance(self.basis, Basis):
+            return self.basis
+        raise ValueError(
+            "this model lives on elements, which nothing else goes on from; solve the problem by "
+            "pann.Elements(...) with other options"
+        )
+
+    @property
     def num_terms(self) -> int:
         """Polynomial terms that are not pruned."""
         return int(np.sum(np.asarray(self.parameters.keep_b)))

@@ -191,7 +191,7 @@ def _eliminated(
 
 def _triangle(matrix: Matrix, at_least: int) -> Matrix:
     """R of a matrix, with so many rows at least."""
-    r = np.linalg.qr(matrix, mode="r")
+    r = np.asarray(np.linalg.qr(matrix, mode="r"))
     missing = at_least - len(r)
     return r if missing <= 0 else np.pad(r, ((0, missing), (0, 0)))
 

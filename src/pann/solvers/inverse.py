@@ -157,7 +157,9 @@ def solve_inverse(
         history=solution.report.history
         | {"cross-validated error": scores, "misfit of the data": misfits},
     )
-    small = [each for each in solutions if is_small(problem, each.model.basis)] or solutions[:1]
+    small = [
+        each for each in solutions if is_small(problem, each.model.product_basis)
+    ] or solutions[:1]
     return Found(
         dataclasses.replace(solution, report=report),
         dataclasses.replace(small[-1], report=report, parameters=solution.parameters),
@@ -345,7 +347,7 @@ def _products(problem: Problem, along: Sequence[int]) -> Basis:
 
 def _grown(problem: Problem, solution: Solution) -> Basis | None:
     """A basis larger along the axes where the coefficients fall slowest; None at the end."""
-    basis = solution.model.basis
+    basis = solution.model.product_basis
     each = levels(basis)
     sizes = np.asarray(solution.model.parameters.b) / orthonormal_scales(basis)[:, None]
     squares = np.sum(sizes**2, axis=1)

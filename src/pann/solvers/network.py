@@ -30,12 +30,17 @@ from pann.solvers.gradual import gradual, has_a_first_step
 from pann.solvers.inverse import is_inverse, solve_inverse
 from pann.solvers.levenberg import LevenbergOutcome, levenberg_marquardt, residual_sizes
 from pann.solvers.newton import Blocks, Unknowns
-from pann.solvers.polynomial import NEAR, RESOLVED, climb, solve_on_basis, stopped_by
+from pann.solvers.polynomial import (
+    NEAR,
+    RESOLVED,
+    UNRESOLVED,
+    climb,
+    solve_on_basis,
+    stopped_by,
+)
 from pann.solvers.setup import Setup
 from pann.solvers.solution import Solution, progress_of, trial_figures
 
-# A network is tried where the relative residual of the polynomial at fresh points is larger.
-UNRESOLVED = 1e-6
 # A network that leaves more than this fraction of the residual is of little help.
 LITTLE = 0.1
 # Steps of each start in the first round, and of the two best where there is a second round.
@@ -79,8 +84,12 @@ def solve_second_order(
     iterations: int,
     start_from: Solution | None,
     begin: float,
+    elements: Callable[..., Solution] | None = None,
 ) -> Solution:
     """Raise the degree until resolved; then a network if asked for, or if that is not enough.
+
+    `elements`, where they are allowed, come between the two: they take the polynomial's solution
+    and give a better one, or the same.
 
     Several architectures compete. Where parameters are to be found from data, a small residual is
     not all, and a network is trained only if asked for. A network cannot be integrated: equations
@@ -91,7 +100,16 @@ def solve_second_order(
         solution, small, setup, _ = solve_inverse(setup, ladder, first.precision, start_from, begin)
         has_network = always_network
     else:
-        solution, small = climb(setup, ladder, first.precision, start_from, begin)
+        solution, small = climb(
+            setup,
+            ladder,
+            first.precision,
+            start_from,
+            begin,
+            has_elements=elements is not None,
+        )
+        if elements is not None and solution.residual > UNRESOLVED and not solution.report.stopped:
+            solution = elements(setup, solution, begin=begin)
         has_network = always_network or solution.residual > UNRESOLVED
     if has_integrals(problem):
         if always_network and first.widths:
@@ -124,7 +142,7 @@ def _announced(setup: Setup, solution: Solution, small: Solution, networks: _Net
     )
     rows = POINTS_PER_PARAMETER * num_parameters * problem.asked.num_residuals
     columns = num_parameters + small.model.num_terms * fields
-    num_starts = len(networks.architectures) * len(starts(small.model.basis))
+    num_starts = len(networks.architectures) * len(starts(small.model.product_basis))
     steps = 2 * (FIRST_ROUND * num_starts + networks.iterations) * networks.trials
     seconds = steps * STEP_WORK * rows * columns**2 / product_rate()
     what = f"networks next to degree {small.report.degree}, about {seconds:.0f} s at most"
@@ -169,7 +187,7 @@ def with_polynomial_or_alone(
 
     What a polynomial leaves of a front ripples everywhere, and may be harder than the front.
     """
-    both, basis = train(setup, before), before.model.basis
+    both, basis = train(setup, before), before.model.product_basis
     constants = np.flatnonzero(np.asarray(basis.degrees) == 0)
     is_enough = both.residual <= enough or len(constants) == len(basis)
     if both.report.stopped or is_enough or is_inverse(setup.problem):
@@ -181,7 +199,7 @@ def with_polynomial_or_alone(
 
 def _with_network(setup: Setup, before: Solution, networks: _Networks) -> Solution:
     """Both halves trained together, from the polynomial `before` and the best of several starts."""
-    problem, basis, start_from = setup.problem, before.model.basis, networks.start_from
+    problem, basis, start_from = setup.problem, before.model.product_basis, networks.start_from
     first, iterations = networks.architectures[0], networks.iterations
     num_parameters = first.num_network_parameters(problem.domain.dimension, len(problem.fields))
     placed = setup.placed(basis, POINTS_PER_PARAMETER * num_parameters)

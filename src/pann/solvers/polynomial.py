@@ -41,6 +41,10 @@ HIGH_DIMENSIONAL = (3, 5, 7)
 MAX_LADDER_COLUMNS = 3_000
 # A solution with a smaller relative residual at fresh points is resolved.
 RESOLVED = 1e-10
+# Where that of the polynomial is larger, elements or a network are tried.
+UNRESOLVED = 1e-6
+# Degrees by dimension at which it shows how fast they converge.
+ENOUGH_DEGREE = {1: 64, 2: 22, 3: 9}
 # A polynomial with a larger relative residual may be far from any solution.
 NEAR = 1e-3
 # The stability of a problem has settled if it falls by no more than this from one degree to the
@@ -71,8 +75,13 @@ def climb(
     precision: str,
     start_from: Solution | None,
     begin: float,
+    *,
+    has_elements: bool = False,
 ) -> tuple[Solution, Solution]:
-    """The solution in the first basis that resolves it, or the last; and that in a small one."""
+    """The solution in the first basis that resolves it, or the last; and that in a small one.
+
+    With `has_elements` the degrees end where they converge so slowly that elements are the way.
+    """
     tried: list[Solution] = []
     is_found = False
     ended: Stopped | None = None
@@ -84,16 +93,35 @@ def climb(
             tried.append(solution)
             what = f"degree {solution.report.degree}"
             setup.report(progress_of(solution, what, len(tried), len(ladder)))
-            if is_found:
+            if is_found or (has_elements and _is_slow(setup, tried, ladder[-1])):
                 break
     except Stopped as stopped:
         ended = stopped
-    small = [each for each in tried if is_small(setup.problem, each.model.basis)] or tried[:1]
+    small = [each for each in tried if is_small(setup.problem, each.model.product_basis)] or tried[
+        :1
+    ]
     if ended is None:
         return tried[-1], small[-1]
     rest = [] if is_found else ladder[len(tried) : len(tried) + 1]
     following = [f"degree {int(np.max(basis.degrees))}" for basis in rest]
     return stopped_by(tried[-1], ended, *following), small[-1]
+
+
+def _is_slow(setup: Setup, tried: Sequence[Solution], last: Basis) -> bool:
+    before = tried[-2] if len(tried) > 1 else None
+    return is_hopeless(setup.problem, before, tried[-1], last, UNRESOLVED)
+
+
+def is_hopeless(
+    problem: Problem, before: Solution | None, now: Solution, last: Basis, goal: float
+) -> bool:
+    """Whether degrees up to the last, at the rate of these two, would miss the goal."""
+    if before is None or now.report.degree < ENOUGH_DEGREE.get(problem.domain.dimension, math.inf):
+        return False
+    ahead = int(np.max(last.degrees)) - now.report.degree
+    steps = ahead / max(now.report.degree - before.report.degree, 1)
+    rate = now.residual / max(before.residual, 1e-300)
+    return now.residual * min(rate, 1.0) ** steps > goal
 
 
 def solutions_on(
@@ -231,7 +259,7 @@ def _check_time(setup: Setup, basis: Basis, last: Solution, seconds: float) -> N
     if setup.run.deadline == math.inf:
         return
     steps = max(len(last.report.history["sum of squares"]) - 1, 1)
-    work = [_solve_work(setup.problem, each) for each in (last.model.basis, basis)]
+    work = [_solve_work(setup.problem, each) for each in (last.model.product_basis, basis)]
     setup.run.check_time(seconds + steps * (work[1] - work[0]) / product_rate())
 
 

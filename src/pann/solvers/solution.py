@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     import xarray
 
 KIND = "solution"
+# Tails on elements that are refined, relative to those before.
+MORE_RESOLVED = 0.01
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,10 +184,13 @@ class Solution:
         """Go on from here: solve the problem, as `pann.solve` does, starting with this.
 
         Unless the method has a degree the basis stays as it is; a network that is there is trained
-        further.
+        further. A solution on elements is solved once more, with smaller tails.
         """
         from pann.solvers.solve import solve
 
+        if isinstance(self.method, Elements) and method is None:
+            tail = MORE_RESOLVED * float(self.method.tail or 0.0)
+            return solve(problem, dataclasses.replace(self.method, tail=tail), **options)
         if not isinstance(method, Windows | Elements):
             method = continued(Hybrid() if method is None else method, self.model)
         return solve(problem, method, start_from=self, **options)
@@ -298,7 +303,7 @@ def continued(
 ) -> Polynomial | Hybrid | Training:
     """A method with the basis and the network of a model, unless it has its own."""
     if method.degree == "auto" and method.c is None and method.basis is None:
-        method = dataclasses.replace(method, basis=model.basis, axes=None)
+        method = dataclasses.replace(method, basis=model.product_basis, axes=None)
     if isinstance(method, Polynomial):
         return method
     asked = method.network

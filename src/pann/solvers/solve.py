@@ -36,7 +36,12 @@ from pann.pde.problem import Problem
 from pann.runtime.limits import Report
 from pann.runtime.progress import supervised
 from pann.solvers.assessment import assessed
-from pann.solvers.elements.method import reason_against, solve_on_elements
+from pann.solvers.elements.method import (
+    better_on_elements,
+    elements_or,
+    reason_against,
+    solve_on_elements,
+)
 from pann.solvers.folder import Folder, configuration, in_folder, prepared_folder
 from pann.solvers.gradient import make_case, solve_by_gradient, stages_of
 from pann.solvers.network import solve_second_order
@@ -47,6 +52,9 @@ from pann.solvers.tolerance import solve_to_tolerance
 from pann.solvers.windows.method import march_windows, suits_windows, window_plan, windows_or
 
 Work = Callable[..., Solution]
+
+# With time, elements in more dimensions take longer than what they are an alternative to.
+EVOLVING_ELEMENTS = 2
 
 
 def solve(
@@ -210,7 +218,8 @@ def prepare(
     if run.tolerance is not None:
         _check_sizes(method, run, start_from)
     work: Work
-    in_windows = method is None and not _given(run, start_from) and suits_windows(problem)
+    is_chosen = method is None
+    in_windows = is_chosen and not _given(run, start_from) and suits_windows(problem)
     if isinstance(method, Windows):
         if given := _given(run, start_from):
             raise ValueError(f"windows go without {', '.join(given)}; leave them out")
@@ -219,7 +228,7 @@ def prepare(
         if run.tolerance is None:
             work = functools.partial(march_windows, method=method)
             return Prepared(setup, work, method, run, [make_basis(problem.domain, 2)], [])
-        method, in_windows = None, True
+        method, in_windows, is_chosen = None, True, False
     if isinstance(method, Elements):
         if given := _given(run, start_from):
             raise ValueError(f"elements go without {', '.join(given)}; leave them out")
@@ -230,6 +239,7 @@ def prepare(
         work = functools.partial(solve_on_elements, method=method)
         setup = Setup(problem, seed=run.seed)
         return Prepared(setup, work, method, run, [make_basis(problem.domain, 2)], [])
+    has_elements = is_chosen and not _given(run, start_from) and reason_against(problem) is None
     method = Hybrid() if method is None else method
     assert isinstance(method, Polynomial | Hybrid | Training)
     if isinstance(start_from, PANN):
@@ -249,6 +259,7 @@ def prepare(
             ladder=plan.ladder,
             architectures=plan.architectures,
             iterations=_iterations(method),
+            has_elements=has_elements,
         )
     else:
         work = functools.partial(
@@ -259,8 +270,13 @@ def prepare(
             trials=run.trials,
             iterations=_iterations(method),
             start_from=start_from,
+            elements=better_on_elements if has_elements else None,
         )
-        work = functools.partial(windows_or, work) if in_windows else work
+        if in_windows:
+            # A polynomial over all of time is for problems that are smooth in all of it.
+            if has_elements and problem.domain.dimension <= EVOLVING_ELEMENTS:
+                work = functools.partial(elements_or, work)
+            work = functools.partial(windows_or, work)
 
     return Prepared(
         plan.setup, work, method, run, plan.ladder, plan.architectures, start_from, in_windows

@@ -18,7 +18,7 @@ from jaxtyping import Float
 
 from pann.basis import Basis, make_basis
 from pann.errors import WindowsFailed
-from pann.methods import Windows
+from pann.methods import Elements, Windows
 from pann.model.architecture import Architecture
 from pann.pde.conditions import Condition, Data, Dirichlet, Initial, values_at, values_of_data
 from pann.pde.evaluation import evaluate_solution
@@ -27,10 +27,12 @@ from pann.pde.problem import Problem
 from pann.points import uniform
 from pann.runtime.limits import Stopped
 from pann.solvers.assessment import TRUSTED, assessed, relative_to_truth
+from pann.solvers.elements.method import compared, is_settled, solve_on_elements
 from pann.solvers.inverse import is_inverse, solve_inverse
 from pann.solvers.network import solve_second_order
 from pann.solvers.polynomial import (
     has_settled,
+    is_hopeless,
     is_small,
     solutions_on,
     solve_on_basis,
@@ -61,6 +63,8 @@ class Tuning:
     # Networks.
     wider: float = 1.5  # factor of the widths from one network to the next
     max_networks: int = 3
+    # Elements.
+    tails_of_elements: tuple[float, ...] = (0.3, 0.01, 3e-4)  # relative to the tolerance
     # The estimate of the error.
     safety: float = 2.0  # two that differ may both be wrong by as much
     slowest: float = 0.9  # differences that fall more slowly, or grow, count as if they fell so
@@ -81,10 +85,11 @@ def solve_to_tolerance(
     architectures: Sequence[Architecture],
     iterations: int,
     begin: float,
+    has_elements: bool = False,
 ) -> Solution:
     """The first resolution that meets the tolerance, or the best, which says that it does not."""
     resolutions = _resolutions(
-        setup, tolerance, in_windows, ladder, architectures, iterations, begin
+        setup, tolerance, in_windows, ladder, architectures, iterations, begin, has_elements
     )
     tried: list[Solution] = []
     differences: list[float] = []
@@ -230,15 +235,18 @@ def _resolutions(
     architectures: Sequence[Architecture],
     iterations: int,
     begin: float,
+    has_elements: bool,
 ) -> Iterator[Solution]:
-    """Windows where they work; otherwise polynomials, then networks next to them."""
+    """Windows where they work; otherwise polynomials, elements, networks next to polynomials."""
     if in_windows and (yield from _marches(setup, tolerance, begin)):
         return
     if is_inverse(setup.problem):
         found = solve_inverse(setup, ladder, "float64", None, begin, at_least=2)
         yield from (each for each in (found.before, found.solution) if each is not None)
         return
-    residual = yield from _polynomials(setup, ladder, begin)
+    residual = yield from _polynomials(setup, ladder, begin, tolerance if has_elements else None)
+    if has_elements and (yield from _on_elements(setup, tolerance, begin)):
+        return
     if architectures[0].widths:
         yield from _networks(setup, ladder, architectures, iterations, residual, begin)
 
@@ -273,22 +281,39 @@ def _marches(setup: Setup, tolerance: float, begin: float) -> Generator[Solution
 
 
 def _polynomials(
-    setup: Setup, ladder: Sequence[Basis], begin: float
+    setup: Setup, ladder: Sequence[Basis], begin: float, goal: float | None
 ) -> Generator[Solution, None, float]:
     """The usual degrees, and higher ones while they converge as to a smooth solution.
 
-    The residual of the last one is returned.
+    The residual of the last one is returned. With a `goal` for it there are elements as well, and
+    the degrees end where it is out of reach for them.
     """
     bases = itertools.chain(ladder, _further(setup.problem, ladder[-1]))
-    residual = math.inf
+    residual, tried = math.inf, None
     for number, solution in enumerate(
         solutions_on(setup, bases, "float64", None, begin, is_rung=True), start=1
     ):
         before, residual = residual, solution.residual
         yield solution
+        if goal is not None and is_hopeless(setup.problem, tried, solution, ladder[-1], goal):
+            break
+        tried = solution
         if number >= len(ladder) and not residual <= TUNING.spectral * before:
             break
     return residual
+
+
+def _on_elements(setup: Setup, tolerance: float, begin: float) -> Generator[Solution, None, bool]:
+    """Elements with ever smaller tails; whether the last ones are resolved."""
+    solution = None
+    for share in TUNING.tails_of_elements:
+        tail = max(share * tolerance, TUNING.round_off)
+        scoped = setup.within(f"tail {tail:g}")
+        solution = solve_on_elements(scoped, Elements(tail=tail), begin=begin)
+        yield compared(scoped, solution)
+        if solution.report.stopped or not is_settled(solution):
+            return False
+    return True
 
 
 def _further(problem: Problem, last: Basis) -> Iterator[Basis]:

@@ -6,13 +6,14 @@ many samples before anything is solved.
 
 import functools
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from pann.basis import Legendre, Tree
+from pann.basis import ElementBasis, Legendre, Tree
 from pann.domain import Box
 from pann.numerics.quadrature import gauss_legendre
 from pann.pde.conditions import Condition, Dirichlet, Initial, Neumann, Robin, values_anywhere
@@ -20,11 +21,13 @@ from pann.pde.problem import Problem
 from pann.solvers.elements.refine import Cuts, cut
 
 # Samples of the equation, by dimension, and on each face.
-NUM_SAMPLES = {1: 2**16, 2: 2**20, 3: 2**20}
+NUM_SAMPLES = {1: 2**16, 2: 2**19, 3: 2**19}
 NUM_ON_FACES = 2**15
 CHUNK, SMALL_CHUNK = 2**16, 2**10
 # An element is cut where interpolation misses a sample by more than this, relative to the largest.
 MISSED = 0.02
+# And for the state in which the last window of time ended.
+MISSED_BEFORE = 1e-3
 # Features are points and short lines; whole curves are left to the rounds, which know what counts.
 MOST_AT_ONCE, MOST_LEVELS = 12, 24
 # Samples looked at in each element: the largest, and so many others.
@@ -33,28 +36,43 @@ NUM_LARGEST, NUM_OTHERS = 64, 256
 Values = Callable[[Float[np.ndarray, "points d"]], Float[np.ndarray, " points"]]
 
 
-def resolving_given(problem: Problem, domain: Box, tree: Tree, *, is_first: bool) -> Tree:
-    """The elements, cut where they do not resolve what is given; the initial state if first."""
+def resolving_given(
+    problem: Problem, domain: Box, tree: Tree, before: tuple[ElementBasis, np.ndarray] | None
+) -> Tree:
+    """The elements, cut where they do not resolve what is given.
+
+    In a window of time that is also the state in which the one `before` ended.
+    """
     for source in _sources(problem):
         tree = _resolving(tree, source, _samples(domain), None)
+    if before is not None:
+        basis, b = before
+        index = domain.names.index(str(domain.time))
+        points = _samples(domain, NUM_ON_FACES)
+        points[:, index] = domain.lower[index]
+        for field in b.T:
+            values = functools.partial(basis.evaluate, coefficients=field)
+            tree = _resolving(tree, values, points, index, MISSED_BEFORE)
     for condition in problem.conditions:
-        if isinstance(condition, Initial) and not is_first:
+        if isinstance(condition, Initial) and before is not None:
             continue
-        for axis, side in _faces(condition, domain):
+        for value, axis, side in _on_faces(condition, domain):
             index = domain.names.index(axis)
-            values = functools.partial(values_anywhere, condition.value, problem.domain)
+            values = functools.partial(values_anywhere, value, problem.domain)
             points = _samples(domain, NUM_ON_FACES)
             points[:, index] = (domain.lower if side == "lower" else domain.upper)[index]
             tree = _resolving(tree, values, points, index)
     return tree
 
 
-def _faces(condition: Condition, domain: Box) -> Iterator[tuple[str, str]]:
+def _on_faces(condition: Condition, domain: Box) -> Iterator[tuple[Any, str, str]]:
+    """A function that a condition gives, with the axis and the side of each face where it holds."""
     if isinstance(condition, Initial):
         if callable(condition.value):
-            yield str(domain.time), "lower"
+            yield condition.value, str(domain.time), "lower"
     elif isinstance(condition, Dirichlet | Neumann | Robin) and callable(condition.value):
-        yield from condition.faces.sides
+        for axis, side in condition.faces.sides:
+            yield condition.value, axis, side
 
 
 def _samples(domain: Box, count: int | None = None) -> Float[np.ndarray, "points d"]:
@@ -95,13 +113,17 @@ def _one_residual(problem: Problem, channels: dict, number: int, less: dict | No
 
 
 def _resolving(
-    tree: Tree, values: Values, points: Float[np.ndarray, "points d"], on: int | None
+    tree: Tree,
+    values: Values,
+    points: Float[np.ndarray, "points d"],
+    on: int | None,
+    tolerance: float = MISSED,
 ) -> Tree:
     """The elements, cut until their polynomials interpolate samples; `on` is the axis of a face."""
     sampled = values(points)
     largest = float(np.max(np.abs(sampled), initial=0.0))
     varies = float(np.max(sampled, initial=0.0) - np.min(sampled, initial=0.0))
-    if not np.isfinite(largest) or varies <= 1e-12 * max(largest, 1e-300):
+    if not np.isfinite(largest) or varies <= 1e-9 * max(largest, 1e-300):
         return tree
     axes = [axis for axis in range(tree.dimension) if axis != on]
     elements = tree.locate(points)
@@ -111,7 +133,7 @@ def _resolving(
         for element, rows in waiting.items():
             own = _some(rows, sampled)
             missed = _missed(tree, int(element), values, points[own], sampled[own], on)
-            if missed > MISSED * largest:
+            if missed > tolerance * largest:
                 corner = tree.corners[element]
                 cuts[int(element)] = [(axis, float(np.mean(corner[:, axis]))) for axis in axes]
         if not cuts or len(cuts) > MOST_AT_ONCE:
@@ -160,4 +182,3 @@ def _missed(
     for factor in factors[1:]:
         result = np.einsum("pk,pk...->p...", factor, result)
     return float(np.max(np.abs(result - sampled)))
-

@@ -23,9 +23,10 @@ from pann.methods import Elements
 from pann.model.pann import PANN, Parameters
 from pann.pde.checks import checked, has_integrals
 from pann.pde.conditions import Break, Data, Dirichlet, Initial, Integral, planes
+from pann.pde.placing import place_conditions
 from pann.pde.problem import Problem
 from pann.runtime.limits import Progress, Stopped
-from pann.solvers.assessment import relative_errors
+from pann.solvers.assessment import indicator, relative_errors
 from pann.solvers.determinacy import is_linear
 from pann.solvers.elements.given import resolving_given
 from pann.solvers.elements.refine import (
@@ -36,6 +37,7 @@ from pann.solvers.elements.refine import (
     refined,
     shown,
     tails,
+    unevenness,
 )
 from pann.solvers.elements.rows import ElementSystem, Linearized, Missed
 from pann.solvers.inverse import is_inverse
@@ -44,7 +46,7 @@ from pann.solvers.solution import Report, Solution, trial_figures
 
 MAX_DIMENSION = 3
 # By dimension: the degree to begin with, and the tail to reach.
-DEGREES, TAILS = {1: 16, 2: 12, 3: 6}, {1: 1e-11, 2: 1e-9, 3: 1e-6}
+DEGREES, TAILS = {1: 16, 2: 12, 3: 6}, {1: 1e-11, 2: 1e-8, 3: 1e-6}
 MAX_UNKNOWNS = 100_000
 MAX_ROUNDS, MAX_STEPS, HALVINGS = 60, 25, 6
 # Residuals above this, in units of the fields, say that the highest derivatives still need help.
@@ -57,15 +59,19 @@ NEARLY = 30.0
 FIRST_WINDOW, SHORTEST, FEW_UNKNOWNS, MANY_UNKNOWNS = 1 / 8, 1e-6, 4_000, 12_000
 NUM_COMPARED = 4_000
 SAFETY = 2.0
+POINTS_ON_FACES = 24
 ELEMENTS = Elements()
+# What elements may take where nobody asked for them.
+BY_ITSELF = Elements(max_unknowns=40_000)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Resolved:
     """What the rounds on some elements came to.
 
-    `worst` has for each round the largest tail or residual of any element, `changes` the relative
-    differences from one round to the next.
+    `worst` has for each round the largest tail or residual of any element, relative to the largest
+    values of the fields, `changes` the relative differences from one round to the next in l2, and
+    `unevenness` is the ratio of these two sizes of a field.
     """
 
     basis: ElementBasis
@@ -77,14 +83,15 @@ class Resolved:
     stop: str
     is_resolved: bool
     smallest_pivot: float
+    unevenness: float
     stopped: str | None = None
 
     @property
     def error(self) -> float:
         """An estimate: the worst element, times what changes were per worst element before."""
         pairs = zip(self.changes, self.worst, strict=False)
-        sensitivity = max((change / worst for change, worst in pairs if worst > 0), default=1.0)
-        return SAFETY * max(1.0, sensitivity) * self.worst[-1]
+        sensitivity = max((change / worst for change, worst in pairs if worst > 0), default=0.0)
+        return SAFETY * max(self.unevenness, sensitivity) * self.worst[-1]
 
 
 def reason_against(problem: Problem) -> str | None:
@@ -131,7 +138,7 @@ def solve_on_elements(
     if problem.domain.time is None or any(isinstance(c, Data) for c in problem.conditions):
         tree = start
         if tree is None:
-            tree = first_tree(problem, problem.domain, rounds.bounds.first, is_first=True)
+            tree = first_tree(problem, problem.domain, rounds.bounds.first)
         found = rounds.resolve(tree, setup.checkpoint.within("elements"))
         windows = 1
     else:
@@ -139,7 +146,47 @@ def solve_on_elements(
     return _solution(setup, problem, found, method, rounds, windows, begin)
 
 
-def first_tree(problem: Problem, domain: Box, degree: int, *, is_first: bool) -> Tree:
+def better_on_elements(setup: Setup, other: Solution, *, begin: float) -> Solution:
+    """The solution on elements, or the other one where that has the smaller residual."""
+    found = compared(setup, solve_on_elements(setup, BY_ITSELF, begin=begin))
+    return found if found.residual < other.residual or is_settled(found) else other
+
+
+def elements_or(otherwise: Callable[..., Solution], setup: Setup, *, begin: float) -> Solution:
+    """The solution on elements, or that of another way where it is not resolved and not better."""
+    found = compared(setup, solve_on_elements(setup, BY_ITSELF, begin=begin))
+    if is_settled(found) or found.report.stopped:
+        return found
+    other = otherwise(setup, begin=begin)
+    return other if other.residual < found.residual else found
+
+
+def is_settled(solution: Solution) -> bool:
+    """Whether the elements of a solution are all resolved, or nearly."""
+    tail = solution.method.tail if isinstance(solution.method, Elements) else None
+    return tail is not None and solution.report.history["worst element"][-1] <= NEARLY * tail
+
+
+def compared(setup: Setup, solution: Solution) -> Solution:
+    """With the relative residual that other ways have, at fresh points of the whole domain."""
+    problem = setup.problem
+    if solution.model.domain != problem.domain:
+        return dataclasses.replace(
+            solution, report=dataclasses.replace(solution.report, residual=math.inf)
+        )
+    conditions = place_conditions(problem, POINTS_ON_FACES)
+    residual = indicator(setup, conditions, solution.model)
+    return dataclasses.replace(
+        solution, report=dataclasses.replace(solution.report, residual=residual)
+    )
+
+
+def first_tree(
+    problem: Problem,
+    domain: Box,
+    degree: int,
+    before: tuple[ElementBasis, np.ndarray] | None = None,
+) -> Tree:
     """Elements between the planes of interfaces and breaks that resolve what is given."""
     tree = Tree.whole(domain.lower, domain.upper, [degree] * domain.dimension)
     for axis, places in planes(problem.domain, problem.conditions).items():
@@ -148,7 +195,7 @@ def first_tree(problem: Problem, domain: Box, degree: int, *, is_first: bool) ->
             corners = tree.corners[:, :, index]
             inside = np.flatnonzero((corners[:, 0] < at) & (at < corners[:, 1]))
             tree = tree.cut({int(element): (index, float(at)) for element in inside})
-    return resolving_given(problem, domain, tree, is_first=is_first)
+    return resolving_given(problem, domain, tree, before)
 
 
 # ---- Rounds ----
@@ -199,7 +246,16 @@ class _Rounds:
             found = tails(basis, b)
             worst.append(float(max(np.max(found.tail), np.max(solved.missed.size))))
             current = Resolved(
-                basis, b, list(worst), list(changes), steps, solved.num_points, "", False, solved.pivot
+                basis,
+                b,
+                list(worst),
+                list(changes),
+                steps,
+                solved.num_points,
+                "",
+                False,
+                solved.pivot,
+                unevenness(basis, b),
             )
             kept = current
             next_tree = refined(
@@ -213,7 +269,9 @@ class _Rounds:
             )
             if next_tree is None:
                 is_resolved = worst[-1] <= self.tail
-                stop = f"all elements below {self.tail:.0e}" if is_resolved else "narrowest elements"
+                stop = (
+                    f"all elements below {self.tail:.0e}" if is_resolved else "narrowest elements"
+                )
                 break
             if has_stalled(worst, self.tail):
                 stop = "no longer better by finer elements"
@@ -275,9 +333,7 @@ class _Rounds:
         missed = system.missed(b)
         size = max(float(np.max(field_sizes(basis, b))), 1e-300)
         missed = dataclasses.replace(missed, size=missed.size / size)
-        arrays = {
-            "b": b, "size": missed.size, "center": missed.center, "amplified": at.amplified
-        }
+        arrays = {"b": b, "size": missed.size, "center": missed.center, "amplified": at.amplified}
         checkpoint.finish(lambda: Saved(arrays, {"steps": steps, "pivot": pivot}))
         return _Round(b, missed, at.amplified, steps, pivot, num_points)
 
@@ -335,9 +391,7 @@ def has_stalled(worst: Sequence[float], tail: float) -> bool:
     return min(worst[-patience:]) > STALLED * min(worst[:-patience])
 
 
-def difference(
-    coarse: ElementBasis, old: np.ndarray, fine: ElementBasis, new: np.ndarray
-) -> float:
+def difference(coarse: ElementBasis, old: np.ndarray, fine: ElementBasis, new: np.ndarray) -> float:
     """Relative l2 between two rounds, each field by itself, at points in all elements."""
     tree = fine.tree
     points = tree.sample(NUM_COMPARED, seed=2)
@@ -355,9 +409,7 @@ def difference(
 # ---- Windows of time ----
 
 
-def march(
-    rounds: _Rounds, windows: int | str, checkpoint: Checkpoint
-) -> tuple[Resolved, int]:
+def march(rounds: _Rounds, windows: int | str, checkpoint: Checkpoint) -> tuple[Resolved, int]:
     """Windows one after another, each with elements of its own, stacked to one tree."""
     domain = rounds.problem.domain
     axis = domain.names.index(str(domain.time))
@@ -371,7 +423,7 @@ def march(
         if end - upper < 0.3 * length:
             upper = end
         slab = _between(domain, axis, now, upper)
-        tree = first_tree(rounds.problem, slab, rounds.bounds.first, is_first=not found)
+        tree = first_tree(rounds.problem, slab, rounds.bounds.first, before)
         own = checkpoint.within(f"window {now:.17g} {upper:.17g}")
         solved = rounds.resolve(tree, own, before, f"window {len(found) + 1}, elements", slab)
         found.append(solved)
@@ -415,6 +467,7 @@ def _stacked(rounds: _Rounds, found: Sequence[Resolved], axis: int) -> Resolved:
         (unresolved or [last])[0].stop,
         not unresolved,
         min(each.smallest_pivot for each in found),
+        1.0,
         last.stopped,
     )
 

@@ -77,6 +77,16 @@ def field_sizes(
     return np.sqrt(np.max(sums, axis=0))
 
 
+def unevenness(basis: ElementBasis, b: Float[np.ndarray, "terms fields"]) -> float:
+    """The largest root mean square of a field on any element over that on the whole domain."""
+    corners = basis.tree.corners
+    volumes = np.prod(corners[:, 1] - corners[:, 0], axis=1)
+    squares = b**2 / np.prod(2.0 * basis.indices + 1.0, axis=1)[:, None]
+    sums = np.add.reduceat(squares, basis.offsets[:-1], axis=0)
+    means = volumes @ sums / np.sum(volumes)
+    return float(np.max(field_sizes(basis, b) / np.maximum(np.sqrt(means), 1e-300)))
+
+
 @dataclasses.dataclass(frozen=True)
 class Bounds:
     """Degrees that elements may have: those they begin with, and the highest."""

@@ -12,26 +12,26 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from pann.basis import ElementBasis, Legendre, Tree
-from pann.domain import SIDES, Box, Faces
+from pann.domain import SIDES, Box
 from pann.numerics.tree_least_squares import Link, Part, Solved, solve
+from pann.network.jets import Laplacian
 from pann.pde.collocation import Block, Placed, make_block
 from pann.pde.conditions import (
-    Condition,
-    Break,
     Data,
+    Dirichlet,
     Initial,
     Integral,
     Interface,
+    Neumann,
     Periodic,
+    Robin,
     is_same_plane,
     values_at,
 )
-from pann.pde.operators import Equation
 from pann.pde.placing import OnFaces, place_conditions, place_inside
 from pann.pde.problem import Problem
 from pann.solvers.gradual import Gradual
@@ -48,8 +48,7 @@ CHUNK = 4_096
 # A coordinate this near to a border, relative to the width of the domain, lies on it.
 ON_BORDER = 1e-12
 
-# Conditions that tie elements, or hold for all of them together.
-WITHOUT_POINTS = Interface | Periodic | Integral | Break
+AtPoints = Dirichlet | Neumann | Robin | Initial | Data
 
 Order = tuple[int, ...]
 Coefficients = Float[np.ndarray, "terms fields"]
@@ -121,7 +120,9 @@ def _along_axes(
 @functools.lru_cache(maxsize=256)
 def adapted(degrees: tuple[int, ...], orders: tuple[int, ...]) -> Adapted:
     """For elements of these degrees, tied in so many derivatives (from 0) across each axis."""
-    pairs = [_adapted_axis(degree + 1, order) for degree, order in zip(degrees, orders, strict=True)]
+    pairs = [
+        _adapted_axis(degree + 1, order) for degree, order in zip(degrees, orders, strict=True)
+    ]
     return Adapted(tuple(change for change, _ in pairs), tuple(back for _, back in pairs))
 
 
@@ -409,7 +410,7 @@ class ElementSystem:
             for side in SIDES
         }
         given = {key: points for key, (points, _, _) in faces.items()}
-        kept = [c for c in problem.conditions if not isinstance(c, WITHOUT_POINTS)]
+        kept = [c for c in problem.conditions if isinstance(c, AtPoints)]
         found: list[_OnBorder] = []
         for condition in kept:
             placed = place_conditions(
@@ -420,7 +421,7 @@ class ElementSystem:
         return found
 
     def _condition_rows(
-        self, condition: Condition, placed: Placed, faces: dict[tuple[str, str], Any]
+        self, condition: AtPoints, placed: Placed, faces: dict[tuple[str, str], Any]
     ) -> Iterator[_OnBorder]:
         if isinstance(condition, Data):
             elements = self.basis.tree.locate(placed.points)
@@ -432,26 +433,31 @@ class ElementSystem:
         count = len(placed.points)
         if isinstance(condition, Initial) and self.before is not None:
             basis, b = self.before
-            values = basis.evaluate(placed.points, b[:, operator_field(placed)], placed.orders[0])
+            order = next(each for each in placed.orders if not isinstance(each, Laplacian))
+            values = basis.evaluate(placed.points, b[:, operator_field(placed)], order)
             placed = dataclasses.replace(placed, target=values[:, None])
-        target = np.broadcast_to(placed.target.reshape(count, -1), (count, placed.target.size // count))
+        target = np.broadcast_to(
+            placed.target.reshape(count, -1), (count, placed.target.size // count)
+        )
         coefficients = operator_coefficients(placed)
+        orders = [tuple(order) for order in placed.orders if not isinstance(order, Laplacian)]
         for element in np.unique(elements):
             at = np.flatnonzero(elements == element)
             slopes = self.slopes[element]
-            scales = [np.prod(slopes ** np.asarray(order)) for order in placed.orders]
+            scales = [np.prod(slopes ** np.asarray(order)) for order in orders]
             sizes = [
                 np.max(np.abs(each[at]), axis=0) * scale
                 for each, scale in zip(coefficients, scales, strict=True)
             ]
             unit = np.max(sizes, axis=0)
-            factor = self.ties * condition.weight * np.sqrt(weights[at])[:, None] / np.where(
-                unit > 0, unit, 1.0
+            factor = (
+                self.ties
+                * condition.weight
+                * np.sqrt(weights[at])[:, None]
+                / np.where(unit > 0, unit, 1.0)
             )
             field = operator_field(placed)
-            tables = [
-                self._table(element, field, placed.points[at], order) for order in placed.orders
-            ]
+            tables = [self._table(element, field, placed.points[at], order) for order in orders]
             rows = sum(
                 (factor * each[at])[:, :, None] * table[:, None, :]
                 for each, table in zip(coefficients, tables, strict=True)
@@ -531,8 +537,8 @@ class ElementSystem:
     def _ties(
         self, axis: int, low: int, high: int, seam: bool
     ) -> tuple[tuple[np.ndarray, np.ndarray] | None, np.ndarray]:
-        """Rows of value and slopes on either side of a border, the upper side's less the lower's."""
-        problem, domain, tree = self.problem, self.problem.domain, self.basis.tree
+        """Rows of value and slopes on either side of a border, upper less lower."""
+        domain, tree = self.problem.domain, self.basis.tree
         name = domain.names[axis]
         corners, degrees = tree.corners, tree.element_degrees
         lower = np.maximum(corners[low, 0], corners[high, 0])
@@ -552,7 +558,9 @@ class ElementSystem:
                 of_low, of_high = 1.0, 1.0
                 jump: Any = np.zeros(len(on_low))
                 if interface is not None:
-                    of_low, of_high, jump = interface_factors(interface, domain, on_low, axis, times)
+                    of_low, of_high, jump = interface_factors(
+                        interface, domain, on_low, axis, times
+                    )
                 rows = of_low * self._table(low, field, on_low, order)
                 first.append(self._in_field(_without_rounding(-factor * rows), low, field))
                 rows = of_high * self._table(high, field, on_high, order)
@@ -572,9 +580,7 @@ class ElementSystem:
                 return condition
         return None
 
-    def _continuity(
-        self, field: int, axis: str, seam: bool, interface: Interface | None
-    ) -> int:
+    def _continuity(self, field: int, axis: str, seam: bool, interface: Interface | None) -> int:
         """How many derivatives, from 0, agree across a border."""
         if interface is not None:
             return 2
@@ -627,8 +633,8 @@ class ElementSystem:
         for own, values in zip(of_elements, self.columns(b), strict=True):
             for name, matrix in own.items():
                 missed[name] = missed[name] + matrix @ values
-        own = sum(float(each @ each) for each in at.residuals)
-        return own + sum(float(each @ each) for each in missed.values())
+        inside = sum(float(each @ each) for each in at.residuals)
+        return inside + sum(float(each @ each) for each in missed.values())
 
 
 def _without_rounding(rows: Float[np.ndarray, "rows columns"]) -> np.ndarray:
@@ -703,7 +709,9 @@ def evaluate_equation(
     points: Float[np.ndarray, "points d"],
     channels: Float[np.ndarray, "orders points fields"],
     fraction: float = 1.0,
-) -> tuple[Float[np.ndarray, "points residuals"], Float[np.ndarray, "orders fields points residuals"]]:
+) -> tuple[
+    Float[np.ndarray, "points residuals"], Float[np.ndarray, "orders fields points residuals"]
+]:
     """Residuals and their derivatives by the channels, with a fraction of the nonlinear terms."""
     count = len(points)
     padding = -count % CHUNK
@@ -734,7 +742,9 @@ def operator_coefficients(placed: Placed) -> list[Float[np.ndarray, "points resi
     operator: Any = placed.operator
     found = []
     for order in placed.orders:
-        get: Any = lambda field, asked, order=order: np.full(len(placed.points), asked == order, float)
+        get: Any = lambda field, asked, order=order: np.full(
+            len(placed.points), asked == order, float
+        )
         found.append(np.stack([np.asarray(p) for p in operator(get, placed.points, {})], axis=1))
     return found
 
