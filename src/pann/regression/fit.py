@@ -99,32 +99,20 @@ def prepare(
     recipe = recipe_of(method)
     samples = check_samples(data.points, data.values, data.sample_weight, data.domain)
     domain, num_outputs = samples.domain, samples.target.shape[1]
-    network = MLP() if isinstance(method, Hybrid) else None
-    if isinstance(method, Hybrid | Training) and method.network is not None:
-        network = method.network
-    is_paper, widths = recipe == "paper", _widths(network)
+    is_paper = recipe == "paper"
     held_out = data.held_out
     if held_out is None:
-        is_guarded = bool(widths) or recipe == "products"
+        is_guarded = _network_of(method) is not None or recipe == "products"
         held_out = 0.1 if is_guarded and not is_paper else 0.0
     train, validation = _split(len(samples.coordinates), held_out, run.seed)
     basis, chosen = _basis(domain, method.degree, method.basis, len(train))
-    architecture = _architecture(network, widths, basis, run.precision)
+    architecture = architecture_of(method, basis, run.precision)
     if not architecture.widths and basis.num_terms == 0:
         raise ValueError("without a network and without a degree there is nothing to fit")
     loss = make_loss(method)
 
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
-        sizes = Sizes(
-            num_points=len(train),
-            num_terms=basis.num_terms,
-            num_network_parameters=architecture.num_network_parameters(
-                domain.dimension, num_outputs
-            ),
-            num_outputs=num_outputs,
-            dropout=architecture.dropout > 0,
-            precision=run.precision,
-        )
+        sizes = sizes_of(architecture, basis, len(train), num_outputs)
         stages, why = recipe_named(recipe, sizes)
         check_constraint(method, stages)
         # A penalty holds a plane with more columns than rows in check.
@@ -242,17 +230,21 @@ def check_constraint(method: FitMethod, stages: Recipe) -> None:
         )
 
 
-def _widths(network: MLP | None) -> tuple[int, ...]:
-    if network is None:
-        return ()
-    width = DEFAULT_WIDTH if network.width is None else network.width
-    return check_widths(width, DEFAULT_DEPTH if network.depth is None else network.depth)
+def _network_of(method: FitMethod) -> MLP | None:
+    """The network that a method trains, if it does."""
+    if isinstance(method, Hybrid | Training):
+        return MLP() if method.network is None and isinstance(method, Hybrid) else method.network
+    return None
 
 
-def _architecture(
-    network: MLP | None, widths: tuple[int, ...], basis: Basis, precision: str
-) -> Architecture:
-    network = MLP() if network is None else network
+def architecture_of(method: FitMethod, basis: Basis, precision: str) -> Architecture:
+    """The network of a method with every size; it has no layers where there is none."""
+    network = _network_of(method)
+    widths: tuple[int, ...] = ()
+    if network is not None:
+        width = DEFAULT_WIDTH if network.width is None else network.width
+        widths = check_widths(width, DEFAULT_DEPTH if network.depth is None else network.depth)
+    network = network or MLP()
     return Architecture(
         widths=widths,
         activation=activation_named(network.activation or "tanh"),
@@ -265,13 +257,26 @@ def _architecture(
     )
 
 
+def sizes_of(architecture: Architecture, basis: Basis, num_points: int, num_outputs: int) -> Sizes:
+    """How much there is to train on that many points."""
+    with jax.enable_x64(True):
+        count = architecture.num_network_parameters(basis.domain.dimension, num_outputs)
+    return Sizes(
+        num_points=num_points,
+        num_terms=basis.num_terms,
+        num_network_parameters=count,
+        num_outputs=num_outputs,
+        dropout=architecture.dropout > 0,
+        precision=architecture.precision,
+    )
+
+
 def _filled(method: FitMethod, basis: Basis, architecture: Architecture) -> FitMethod:
     """The method with the sizes that were chosen for it."""
     own: dict[str, Any] = {}
     if method.degree == "auto" and method.basis is None:
         own["degree"] = int(np.max(basis.degrees, initial=0))
-    if isinstance(method, Hybrid | Training) and architecture.widths:
-        network = MLP() if method.network is None else method.network
+    if network := _network_of(method):
         if network.width is None:
             network = dataclasses.replace(network, width=architecture.widths, depth=None)
         own["network"] = network
@@ -358,17 +363,17 @@ def _basis(
         return basis, ""
     if degree == "auto":
         return _default_basis(domain, num_rows)
-    if degree is not None and not isinstance(degree, int | np.integer):
-        raise ValueError(f'degree must be an integer, "auto" or None, got {degree!r}')
-    whole = make_basis(domain, 0 if degree is None else int(degree))
+    # No degree is a basis without terms.
+    whole = make_basis(domain, int(degree or 0))
     return (whole.subset(np.arange(0)) if degree is None else whole), ""
 
 
 def _default_basis(domain: Box, num_rows: int) -> tuple[Basis, str]:
     num_terms = lambda degree: math.comb(domain.dimension + degree, degree)
-    degree = MAX_DEFAULT_DEGREE
-    while degree > 0 and ROWS_PER_TERM * num_terms(degree) > num_rows:
-        degree -= 1
+    affordable = [
+        d for d in range(MAX_DEFAULT_DEGREE + 1) if ROWS_PER_TERM * num_terms(d) <= num_rows
+    ]
+    degree = max(affordable, default=0)
     basis = make_basis(domain, degree)
     if degree == MAX_DEFAULT_DEGREE:
         return basis, ""
@@ -381,9 +386,8 @@ def _default_basis(domain: Box, num_rows: int) -> tuple[Basis, str]:
 def _check_enough_points(basis: Basis, num_points: int, *, may_be_fewer: bool) -> None:
     if may_be_fewer or num_points >= basis.num_terms:
         return
-    allowed = int(np.max(basis.degrees))
-    while allowed > 0 and np.sum(basis.degrees <= allowed) > num_points:
-        allowed -= 1
+    # The degree of the first term that has no point is one too high.
+    allowed = max(int(np.sort(basis.degrees)[num_points]) - 1, 0)
     raise ValueError(
         f"the basis has {basis.num_terms} terms but there are only {num_points} points to fit "
         f"them to; use a degree of at most {allowed}, more points, or "
