@@ -257,18 +257,17 @@ def predict_file(model: pathlib.Path, data: pathlib.Path, *, std: bool) -> csv.F
 
 def _inputs(regressor: PANNRegressor, model: pathlib.Path, table: csv.Table) -> Any:
     """The model's features, found by name, or by position if the model has no names."""
-    if hasattr(regressor, "feature_names_in_"):
-        names = list(regressor.feature_names_in_)
+    is_named = hasattr(regressor, "feature_names_in_")
+    names = regressor.feature_names_ if is_named else table.columns
+    if is_named:
         csv.check_columns(table, names, why=", which the model needs,")
-    else:
-        names = table.columns
-        if len(names) != regressor.n_features_in_:
-            raise ValueError(
-                f"'{model}' was fitted to {regressor.n_features_in_} columns without names, but "
-                f"'{table.path}' has {len(names)} columns; leave just those, in the same order"
-            )
+    elif len(names) != regressor.n_features_in_:
+        raise ValueError(
+            f"'{model}' was fitted to {regressor.n_features_in_} columns without names, but "
+            f"'{table.path}' has {len(names)} columns; leave just those, in the same order"
+        )
     rows = csv.numbers(table, names, cure="predict without such rows")
-    return rows if hasattr(regressor, "feature_names_in_") else rows.to_numpy()
+    return rows if is_named else rows.to_numpy()
 
 
 def _columns(values: np.ndarray) -> Float[np.ndarray, "rows outputs"]:
