@@ -61,20 +61,23 @@ class Option:
 
     def parse(self, text: str) -> Any:
         """The value that is typed as a text."""
+        takes_several = isinstance(self.kind, Widths | Texts | Levels)
         try:
-            return self.check(_typed(text))
+            return self.check(_several(text) if takes_several else _number(text))
         except ValueError:
             return self.check(text)  # a name, or a sentence about what was typed
 
 
-def _typed(text: str) -> Any:
-    """8, 1e-3, or several after commas; x=32,y=16 are values by name. Anything else is text."""
+def _several(text: str) -> Any:
+    """One value, a list of those between commas, or a mapping where they have names: x=32,y=16."""
     parts = [part.strip() for part in text.split(",")]
     if "=" in text:
         pairs = [part.partition("=") for part in parts]
-        return {name.strip(): _typed(value.strip()) for name, _, value in pairs}
-    if len(parts) > 1:
-        return [_typed(part) for part in parts]
+        return {name.strip(): _number(value.strip()) for name, _, value in pairs}
+    return [_number(part) for part in parts] if len(parts) > 1 else _number(text)
+
+
+def _number(text: str) -> Any:
     for number in (int, float):
         with contextlib.suppress(ValueError):
             return number(text)
