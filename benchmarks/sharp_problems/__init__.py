@@ -1,8 +1,17 @@
 """Problems with sharp features, each with its true solution and a solver of a page beside it."""
 
-from benchmarks.sharp_problems import eikonal, evolutions, layers, peaks
+from benchmarks.sharp_problems import circles, eikonal, evolutions, layers, mitchell, peaks
 from benchmarks.sharp_problems.case import Built, Case, named
 
-PROBLEMS = named([*layers.CASES, *evolutions.CASES, *peaks.CASES, *eikonal.CASES])
+PROBLEMS = named(
+    [
+        *layers.CASES,
+        *evolutions.CASES,
+        *peaks.CASES,
+        *circles.CASES,
+        *eikonal.CASES,
+        *mitchell.CASES,
+    ]
+)
 
 __all__ = ["PROBLEMS", "Built", "Case"]

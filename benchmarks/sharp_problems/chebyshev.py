@@ -33,11 +33,17 @@ class Line:
 
 
 def line(
-    count: int, low: float, high: float, center: float | None = None, width: float = 1.0
+    count: int,
+    low: float,
+    high: float,
+    center: float | None = None,
+    width: float = 1.0,
+    ends: float = 0.0,
 ) -> Line:
     """count + 1 Chebyshev points; with a center as x = center + width sinh(a s + b), dense there.
 
-    Trefethen, Spectral Methods in MATLAB (2000); Tee and Trefethen (2006) for such maps.
+    With `ends` as tanh(ends s) / tanh(ends), dense at both ends. Trefethen, Spectral Methods in
+    MATLAB (2000); Tee and Trefethen (2006) for such maps.
     """
     angles = np.pi * np.arange(count + 1) / count
     s = -np.cos(angles)
@@ -46,6 +52,13 @@ def line(
     signs = np.r_[2, np.ones(count - 1), 2] * (-1.0) ** np.arange(count + 1)
     first = np.outer(signs, 1 / signs) / (difference + np.eye(count + 1))
     first -= np.diag(first.sum(axis=1))
+    if ends:
+        half, top = (high - low) / 2, np.tanh(ends)
+        points = low + half * (1 + np.tanh(ends * s) / top)
+        points[[0, -1]] = low, high
+        first = first * (np.cosh(ends * s) ** 2 * top / (ends * half))[:, None]
+        inverse = lambda x: np.arctanh(((x - low) / half - 1) * top) / ends
+        return Line(points, first, inverse, s)
     if center is None:
         half = (high - low) / 2
         points = low + half * (s + 1)

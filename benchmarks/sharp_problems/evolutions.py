@@ -272,7 +272,7 @@ def black_scholes() -> Case:
     )
 
 
-class crank_nicolson_call:  # noqa: N801
+class crank_nicolson_call:
     """The call at t = 1 by second-order differences, Rannacher's start (Giles and Carter, 2006)."""
 
     def __init__(self, count: int, steps: int) -> None:
