@@ -1,6 +1,6 @@
 """Problems with sharp features, each with its true solution and a solver of a page beside it."""
 
-from benchmarks.sharp_problems import circles, eikonal, evolutions, layers, mitchell, peaks
+from benchmarks.sharp_problems import cavity, circles, eikonal, evolutions, layers, mitchell, peaks
 from benchmarks.sharp_problems.case import Built, Case, named
 
 PROBLEMS = named(
@@ -8,6 +8,7 @@ PROBLEMS = named(
         *layers.CASES,
         *evolutions.CASES,
         *peaks.CASES,
+        *cavity.CASES,
         *circles.CASES,
         *eikonal.CASES,
         *mitchell.CASES,
