@@ -34,6 +34,7 @@ NAMES = {
     "trust": "random problems, ill-posed ones too: is what the solver says true?",
     "halves": "the PANN against its halves on all problems, and on thin layers",
     "classical": "Poisson, Allen-Cahn and KdV against dedicated spectral solvers",
+    "sharp": "layers, shocks, peaks and jumps without options, beside solvers of a page",
     "kills": "processes killed at random moments and resumed: is the model the same?",
     "report": "the page of the whole paper: bytes, seconds to write and to open",
     "shell_time": "pann solve from the shell: import, tracing, compiling, work",
