@@ -17,8 +17,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from pann.basis import ElementBasis, Legendre, Tree
 from pann.domain import SIDES, Box
-from pann.numerics.tree_least_squares import Link, Part, Solved, solve
 from pann.network.jets import Laplacian
+from pann.numerics.tree_least_squares import Link, Part, Solved, solve
 from pann.pde.collocation import Block, Placed, make_block
 from pann.pde.conditions import (
     Data,
