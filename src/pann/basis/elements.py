@@ -12,7 +12,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from pann.basis.basis import check_derivative
+from pann.basis.basis import INTEGRAL, check_derivative
 from pann.basis.families import Legendre
 from pann.domain import Box
 from pann.points import check_points
@@ -279,18 +279,36 @@ class ElementBasis:
         points: Shaped[np.ndarray, "points d"],
         coefficients: Float[np.ndarray, " terms *outputs"],
         derivatives: Sequence[Sequence[int] | None],
-    ) -> Float[np.ndarray, " derivatives points *outputs"]:
+    ) -> Float[np.ndarray, "derivatives points *outputs"]:
         """`evaluate` for several derivatives at the same points."""
         points = check_points(self.domain, points)
         columns = np.asarray(coefficients, float).reshape(len(self), -1)
         out = np.zeros((len(derivatives), len(points), columns.shape[1]))
         orders = [check_derivative(self.domain, derivative) for derivative in derivatives]
+        if any(INTEGRAL in order for order in orders):
+            return np.stack([self._one(points, coefficients, order) for order in orders])
         for element, rows in self._points_by_element(points):
             own = columns[self.offsets[element] : self.offsets[element + 1]]
             for part in np.array_split(rows, -(-len(rows) * len(own) // BLOCK_NUMBERS)):
                 out[:, part] = self._on_element(element, points[part], own, orders)
         shape = (len(derivatives), len(points), *np.shape(coefficients)[1:])
         return out.reshape(shape)
+
+    def _one(
+        self,
+        points: Float[np.ndarray, "points d"],
+        coefficients: Float[np.ndarray, " terms *outputs"],
+        order: tuple[int, ...],
+    ) -> Float[np.ndarray, " points *outputs"]:
+        """A derivative, or the integral over the whole domain, the same at all points."""
+        if INTEGRAL not in order:
+            return self.evaluate(points, coefficients, order)
+        if set(order) != {INTEGRAL}:
+            raise ValueError("on elements integrals are over the whole domain, not some axes")
+        corners = self.tree.corners
+        volumes = np.prod(corners[:, 1] - corners[:, 0], axis=1)
+        integral = np.tensordot(volumes, np.asarray(coefficients)[self.offsets[:-1]], axes=1)
+        return np.broadcast_to(integral, (len(points), *np.shape(coefficients)[1:]))
 
     def _on_element(
         self,

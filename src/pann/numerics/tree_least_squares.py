@@ -28,7 +28,7 @@ class Part:
     """Columns with rows of their own, and their columns of each link that they are in."""
 
     rows: Matrix
-    right: Float[np.ndarray, " rows"]
+    right: Float[np.ndarray, " _rows"]
     links: Mapping[int, Matrix]
 
 
@@ -73,7 +73,7 @@ class _Node:
 class Solved:
     """The columns of each part, and the factors for further questions."""
 
-    columns: list[Float[np.ndarray, " columns"]]
+    columns: list[Float[np.ndarray, " _columns"]]
     residual: float
     smallest_pivot: float
     nodes: dict[int, _Node] = dataclasses.field(repr=False)

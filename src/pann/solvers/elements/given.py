@@ -127,21 +127,21 @@ def _resolving(
         return tree
     axes = [axis for axis in range(tree.dimension) if axis != on]
     elements = tree.locate(points)
-    waiting = {number: np.flatnonzero(elements == number) for number in np.unique(elements)}
+    waiting = {int(n): np.flatnonzero(elements == n) for n in np.unique(elements)}
     for _ in range(MOST_LEVELS):
         cuts: Cuts = {}
         for element, rows in waiting.items():
             own = _some(rows, sampled)
-            missed = _missed(tree, int(element), values, points[own], sampled[own], on)
+            missed = _missed(tree, element, values, points[own], sampled[own], on)
             if missed > tolerance * largest:
                 corner = tree.corners[element]
-                cuts[int(element)] = [(axis, float(np.mean(corner[:, axis]))) for axis in axes]
+                cuts[element] = [(axis, float(np.mean(corner[:, axis]))) for axis in axes]
         if not cuts or len(cuts) > MOST_AT_ONCE:
             break
         tree = cut(tree, cuts)
         inside = np.concatenate([waiting[element] for element in cuts])
         elements = tree.locate(points[inside])
-        waiting = {number: inside[elements == number] for number in np.unique(elements)}
+        waiting = {int(n): inside[elements == n] for n in np.unique(elements)}
     return tree
 
 

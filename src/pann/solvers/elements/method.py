@@ -302,7 +302,7 @@ class _Rounds:
         basis: ElementBasis,
         last: tuple[ElementBasis, np.ndarray] | None,
         before: tuple[ElementBasis, np.ndarray] | None,
-    ) -> Float[np.ndarray, "terms fields"]:
+    ) -> Float[np.ndarray, "_terms _fields"]:
         """The last round's solution; in a new window the state that it begins with."""
         if last is not None:
             return carried(*last, basis)

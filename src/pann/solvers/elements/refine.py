@@ -185,7 +185,7 @@ def carried(
     b: Float[np.ndarray, "terms fields"],
     after: ElementBasis,
     held: tuple[int, float] | None = None,
-) -> Float[np.ndarray, "terms fields"]:
+) -> Float[np.ndarray, "_new fields"]:
     """The same function in another basis; with `held`, its values at one coordinate of an axis."""
     tree = after.tree
     new = np.zeros((len(after), b.shape[1]))

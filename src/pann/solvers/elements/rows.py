@@ -60,9 +60,9 @@ class _Group:
 
     elements: Int[np.ndarray, " elements"]
     shape: tuple[int, ...]
-    nodes: tuple[Float[np.ndarray, " nodes"], ...]
+    nodes: tuple[Float[np.ndarray, " _nodes"], ...]
     weights: Float[np.ndarray, " points"]
-    factors: dict[Order, list[Float[np.ndarray, "nodes functions"]]]
+    factors: dict[Order, list[Float[np.ndarray, "_nodes _functions"]]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -84,10 +84,10 @@ class Adapted:
     derivatives, 1 at one end, and mean zero.
     """
 
-    change: tuple[Float[np.ndarray, "functions functions"], ...]
-    back: tuple[Float[np.ndarray, "functions functions"], ...]
+    change: tuple[Float[np.ndarray, "_functions _functions"], ...]
+    back: tuple[Float[np.ndarray, "_functions _functions"], ...]
 
-    def table(self, factors: Sequence[Float[np.ndarray, "points functions"]]) -> np.ndarray:
+    def table(self, factors: Sequence[Float[np.ndarray, "points _functions"]]) -> np.ndarray:
         """The functions at points, from Legendre polynomials along each axis."""
         first, *others = (
             factor @ change for factor, change in zip(factors, self.change, strict=True)
@@ -96,7 +96,7 @@ class Adapted:
             first = (first[:, :, None] * factor[:, None, :]).reshape(len(first), -1)
         return first
 
-    def on_grid(self, factors: Sequence[Float[np.ndarray, "nodes functions"]]) -> np.ndarray:
+    def on_grid(self, factors: Sequence[Float[np.ndarray, "_nodes _functions"]]) -> np.ndarray:
         """`table` at all points of a grid, from those along each axis."""
         changed = (factor @ change for factor, change in zip(factors, self.change, strict=True))
         return functools.reduce(np.kron, changed)
@@ -151,8 +151,8 @@ class Linearized:
     `amplified` has the factor of the highest derivatives along each axis.
     """
 
-    rows: list[Float[np.ndarray, "rows columns"]]
-    residuals: list[Float[np.ndarray, " rows"]]
+    rows: list[Float[np.ndarray, "_rows _columns"]]
+    residuals: list[Float[np.ndarray, " _rows"]]
     amplified: Float[np.ndarray, "elements d"]
 
 
@@ -191,7 +191,7 @@ class ElementSystem:
         return groups_of(self.basis.tree, self.orders, MORE_POINTS)
 
     @functools.cached_property
-    def points(self) -> list[Float[np.ndarray, "elements points d"]]:
+    def points(self) -> list[Float[np.ndarray, "_elements _points d"]]:
         """The points of each group."""
         return [points_of(self.basis.tree, group) for group in self.groups]
 
@@ -288,7 +288,7 @@ class ElementSystem:
         return np.stack([np.prod(slopes ** np.asarray(order), axis=1) for order in self.orders])
 
     def amplification(
-        self, group: _Group, slopes: Float[np.ndarray, "orders fields elements points residuals"]
+        self, group: _Group, slopes: Float[np.ndarray, "orders fields elements points _residuals"]
     ) -> tuple[Float[np.ndarray, "orders fields elements"], Float[np.ndarray, "elements d"]]:
         """Factors of the highest derivatives with which the degrees of an element resolve layers.
 
@@ -343,7 +343,7 @@ class ElementSystem:
             center[group.elements] = share @ reference.reshape(-1, d)
         return Missed(size, center)
 
-    def columns(self, b: Coefficients) -> list[Float[np.ndarray, " columns"]]:
+    def columns(self, b: Coefficients) -> list[Float[np.ndarray, " _columns"]]:
         """The coefficients of each element's adapted functions, field by field."""
         pairs = zip(self.basis.offsets[:-1], self.basis.offsets[1:], strict=True)
         return [
@@ -356,7 +356,7 @@ class ElementSystem:
             for element, (start, end) in enumerate(pairs)
         ]
 
-    def coefficients(self, columns: Sequence[Float[np.ndarray, " columns"]]) -> Coefficients:
+    def coefficients(self, columns: Sequence[Float[np.ndarray, " _columns"]]) -> Coefficients:
         """The Legendre coefficients of all elements."""
         return np.concatenate(
             [
@@ -441,7 +441,7 @@ class ElementSystem:
         )
         coefficients = operator_coefficients(placed)
         orders = [tuple(order) for order in placed.orders if not isinstance(order, Laplacian)]
-        for element in np.unique(elements):
+        for element in np.unique(elements).tolist():
             at = np.flatnonzero(elements == element)
             slopes = self.slopes[element]
             scales = [np.prod(slopes ** np.asarray(order)) for order in orders]
@@ -463,7 +463,7 @@ class ElementSystem:
                 for each, table in zip(coefficients, tables, strict=True)
             )
             rows = self._in_field(rows.reshape(-1, rows.shape[2]), element, field)
-            yield _OnBorder(int(element), rows, (factor * target[at]).ravel())
+            yield _OnBorder(element, rows, (factor * target[at]).ravel())
 
     def _in_field(self, rows: np.ndarray, element: int, field: int) -> np.ndarray:
         """Rows of one field among the columns of all."""
@@ -486,7 +486,7 @@ class ElementSystem:
         corners = tree.corners
         near = np.abs(corners[:, SIDES.index(side), index] - end)
         points, elements, weights = [], [], []
-        for element in np.flatnonzero(near <= ON_BORDER * domain.widths[index]):
+        for element in np.flatnonzero(near <= ON_BORDER * domain.widths[index]).tolist():
             low, high = corners[element]
             own, own_weights = gauss_on(
                 low, high, tree.element_degrees[element] + MORE_POINTS, index, end
@@ -551,7 +551,7 @@ class ElementSystem:
         unit = 1.0 / math.sqrt(self.slopes[low, axis] * self.slopes[high, axis])
         first, second, right = [], [], []
         for field in range(self.num_fields):
-            interface = None if seam else self._interface(field, name, at_low)
+            interface = None if seam else self._interface(field, name, float(at_low))
             for times in range(self._continuity(field, name, seam, interface)):
                 order = tuple(times if i == axis else 0 for i in range(domain.dimension))
                 factor = (self.ties * np.sqrt(weights) * unit**times)[:, None]
