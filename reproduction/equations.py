@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pann import Box, Problem, Solution
+from pann.pde import Periodic
 from pann.runs import Result, Row, fields_of
 from reproduction import methods, published
 from reproduction.degrees import degree_of
@@ -175,8 +176,19 @@ def problem_of(configuration: Mapping[str, Any]) -> Problem:
     options = {"faithful": True} if shown_name(name) in methods.SPACE else {}
     options |= {"printed": True} if configuration.get("printed") else {}
     problem = methods.make_problem(name, **options)
+    if (order := configuration.get("periodic_order")) is not None:
+        problem = tied(problem, order)
     until = configuration.get("until")
     return problem if until is None else shortened(problem, until)
+
+
+def tied(problem: Problem, order: int) -> Problem:
+    """The same problem, with value and derivatives up to this order equal at an axis' ends."""
+    conditions = [
+        dataclasses.replace(each, order=order) if isinstance(each, Periodic) else each
+        for each in problem.conditions
+    ]
+    return dataclasses.replace(problem, conditions=conditions)
 
 
 def shortened(problem: Problem, until: float) -> Problem:

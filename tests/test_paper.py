@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 import pann
 import reproduction
+from pann.pde import Periodic
 from pann.problems import PROBLEMS
 from pann.runs import Result as RunResult
 from pann.runs import Row, Store, fields_of, halves_of, history_of, sweep
@@ -446,7 +447,7 @@ def test_readings_are_called_by_the_iterations_that_they_make() -> None:
     for found in called.values():
         counts = {name: made for name, made in found.items() if "L-BFGS iterations" in name}
         assert len(counts) >= 2
-        assert all(name.startswith(f"{made:,} ") for name, made in counts.items())
+        assert all(f"{made:,} L-BFGS iterations" in name for name, made in counts.items())
     long = [
         (row["problem"], row["model"], row["num_points"])
         for row in (r.configuration for r in readings.rows("full", "faithful"))
@@ -468,6 +469,25 @@ def test_readings_change_one_decision_each() -> None:
             assert changed == {"precision", *(name for name in row if name.startswith("lbfgs"))}
         else:
             assert len(changed) == len(readings.READINGS[row["reading"]])
+
+
+def test_pairs_of_readings_reach_the_conditions_and_their_weight() -> None:
+    pairs = [
+        row.configuration
+        for row in readings.rows("full", "faithful", 1)
+        if row.configuration["reading"] in readings.PAIRS
+    ]
+    assert len(pairs) == 2 * 2 * 8
+    for row in pairs:
+        problem = equations.problem_of(row)
+        orders = {each.order for each in problem.conditions if isinstance(each, Periodic)}
+        assert orders == {row["periodic_order"]}
+        weight = methods.equation_options(row)["method"].collocation.condition_weight
+        assert weight == row.get("condition_weight")
+        tied = {order: name for name, order in readings.TIED.items()}[row["periodic_order"]]
+        assert row["reading"].startswith(f"{tied} tied, ")
+    usual = PROBLEMS["kdv"](faithful=True).conditions
+    assert [each.order for each in usual if isinstance(each, Periodic)] == [2]
 
 
 def test_a_reading_reaches_the_problem_and_the_recipe() -> None:

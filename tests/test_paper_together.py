@@ -48,6 +48,10 @@ def test_rows_that_differ_in_their_points_alone_are_alike() -> None:
     assert {tuple(row.configuration["reading"] for row in unit) for unit in weights} == {
         ("as decided", "lambda = 0.01", "lambda = 0.0001"),
         ("tensor product", "tensor product, lambda = 0.0001"),
+        *(
+            tuple(name for name in readings.PAIRS if name.startswith(f"{tied} tied"))
+            for tied in readings.TIED
+        ),
     }
 
 

@@ -147,7 +147,7 @@ def _add(digest: Any, value: Any) -> None:
     """Add a computation, or a parameter of one of its steps, to a fingerprint."""
     match value:
         case jax_core.ClosedJaxpr():
-            _add(digest, value.jaxpr)
+            _add_steps(digest, value.jaxpr)
             for const in value.consts:
                 _add(digest, const)
         case jax_core.Jaxpr():
