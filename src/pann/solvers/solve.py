@@ -242,6 +242,9 @@ def prepare(
     has_elements = is_chosen and not _given(run, start_from) and reason_against(problem) is None
     method = Hybrid() if method is None else method
     assert isinstance(method, Polynomial | Hybrid | Training)
+    if start_from is not None:
+        # Refuses elements.
+        _ = (start_from if isinstance(start_from, PANN) else start_from.model).product_basis
     if isinstance(start_from, PANN):
         method = continued(method, start_from)
         start_from = unsolved(start_from, problem)
