@@ -227,6 +227,8 @@ def _panels(
                 across, up = ticks
                 colors = _colors(solution, name, array)
                 image = draw_map(panel, solution.model.domain, (across, up), array, colors)
+                if name == SOLUTION:
+                    draw_elements(panel, solution, (across, up))
                 add_bar([panel], image, colors.extend)
             panel.set_title(f"{field}: {name}" if len(rows) > 1 else name)
     if has_history:
@@ -235,6 +237,30 @@ def _panels(
         empty = "right" if is_wrapped else "below" if len(rows) > 1 else None
         _draw_convergence(solution, empty, panel)
     return figure
+
+
+def draw_elements(panel: "Axes", solution: "Solution", axes: tuple[str, str]) -> None:
+    """The outlines of elements over two axes, of those that a slice through the middle meets."""
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Rectangle
+
+    from pann.basis import ElementBasis
+
+    basis = solution.model.basis
+    if not isinstance(basis, ElementBasis):
+        return
+    domain = solution.model.domain
+    across, up = (domain.names.index(axis) for axis in axes)
+    middle = 0.5 * (np.asarray(domain.lower) + np.asarray(domain.upper))
+    corners = basis.tree.corners
+    meets = (corners[:, 0] <= middle) & (middle <= corners[:, 1])
+    meets[:, [across, up]] = True
+    boxes = [
+        Rectangle((low[across], low[up]), high[across] - low[across], high[up] - low[up])
+        for low, high in corners[np.all(meets, axis=1)]
+    ]
+    outlines = PatchCollection(boxes, facecolor="none", edgecolor="black", linewidth=0.4, alpha=0.5)
+    panel.add_collection(outlines)
 
 
 def _draw_lines(

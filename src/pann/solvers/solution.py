@@ -264,6 +264,13 @@ def _next(solution: Solution) -> str:
     model, report = solution.model, solution.report
     if report.stopped:
         return "give more time"
+    if isinstance(solution.method, Elements):
+        return (
+            "give more unknowns or a smaller tail, "
+            f"pann.Elements(max_unknowns={10 * (solution.method.max_unknowns or 0):,})".replace(
+                ",", "_"
+            )
+        )
     if "tail in time" in report.history:
         return "give a smaller tolerance, pann.solve(problem, tolerance=...), or more windows"
     if model.num_units and model.num_terms:
