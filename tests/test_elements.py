@@ -390,6 +390,20 @@ def test_trees_that_are_none_are_refused(change, words):
     assert issubclass(FileError, Exception)
 
 
+OPEN = {
+    "no conditions at one end": [pann.Dirichlet(LINE.face("x", "lower"))],
+    "slopes alone": [pann.Neumann(LINE.boundary)],
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_what_conditions_leave_open_is_not_resolved(name):
+    problem = pann.Problem(LINE, lambda u, x: u.xx - jnp.cos(np.pi * x), OPEN[name])
+    solution = pann.solve(problem, pann.Elements(), progress=False)
+    assert not solution.report.resolved
+    assert "conditions are missing" in solution.report.notes[0]
+
+
 REFUSED = {
     "hard": (
         lambda: pann.Problem(LINE, lambda u: u.xx, [pann.Dirichlet(LINE.boundary, hard=True)]),

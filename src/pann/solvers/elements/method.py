@@ -58,6 +58,12 @@ NEARLY = 30.0
 # Windows of time: the first one as a fraction of the whole, and unknowns of a good one.
 FIRST_WINDOW, SHORTEST, FEW_UNKNOWNS, MANY_UNKNOWNS = 1 / 8, 1e-6, 4_000, 12_000
 NUM_COMPARED = 4_000
+# Pivots of the least squares below this, relative to the largest, are rounding.
+FREE = 1e-12
+NOT_DETERMINED = (
+    "some function can be added to the solution without any change: conditions are missing, or a "
+    "constant is free, which pann.Integral(...) chooses"
+)
 SAFETY = 2.0
 POINTS_ON_FACES = 24
 ELEMENTS = Elements()
@@ -235,9 +241,10 @@ class _Rounds:
             guess = self._guess(new, None if b is None else (basis, b), before)
             own = checkpoint.within(f"round {number}")
             try:
-                solved = self._round(new, guess, smoothed, own, before)
-            except np.linalg.LinAlgError:
-                stop = "a linear system could not be solved"
+                solved = self._round(new, guess, smoothed, own, before, is_first=kept is None)
+            except Stopped as reason:
+                stopped = str(reason)
+                stop = f"stopped by {stopped}; next would have been finer elements"
                 break
             if b is not None:
                 changes.append(difference(basis, b, new, solved.b))
@@ -318,6 +325,8 @@ class _Rounds:
         smoothed: Bool[np.ndarray, " elements"],
         checkpoint: Checkpoint,
         before: tuple[ElementBasis, np.ndarray] | None,
+        *,
+        is_first: bool,
     ) -> "_Round":
         system = ElementSystem(self.problem, basis, before=before)
         num_points = sum(points.shape[0] * points.shape[1] for points in system.points)
@@ -328,7 +337,9 @@ class _Rounds:
             return _Round(
                 arrays["b"], missed, arrays["amplified"], notes["steps"], notes["pivot"], num_points
             )
-        solved = newton(system, b, smoothed, is_linear=self.is_linear, report=self._step_report)
+        # There has to be something to give back before the work may be stopped.
+        report = (lambda step, size: None) if is_first else self._step_report
+        solved = newton(system, b, smoothed, is_linear=self.is_linear, report=report)
         b, at, steps, pivot = solved
         missed = system.missed(b)
         size = max(float(np.max(field_sizes(basis, b))), 1e-300)
@@ -488,6 +499,7 @@ def _solution(
     reached = dataclasses.replace(problem, domain=model.domain)
     rel_l2, field_errors = relative_errors(reached, model)
     degrees = found.basis.tree.element_degrees
+    is_free = found.smallest_pivot < FREE
     in_windows = f" in {windows} windows of time" if problem.domain.time else ""
     broken = [c for c in problem.conditions if isinstance(c, Break)]
     places = ", ".join(f"{c.axis} = {c.at:.6g}" for c in broken)
@@ -502,7 +514,8 @@ def _solution(
         seconds=time.perf_counter() - begin,
         history={"worst element": found.worst, "difference between rounds": found.changes},
         field_errors=field_errors,
-        error_estimate=found.error,
+        error_estimate=math.inf if is_free else found.error,
+        notes=[NOT_DETERMINED] if is_free else [],
         stopped=found.stopped,
     )
     used = Elements(

@@ -34,7 +34,6 @@ from pann.pde.conditions import (
 )
 from pann.pde.placing import OnFaces, place_conditions, place_inside
 from pann.pde.problem import Problem
-from pann.solvers.gradual import Gradual
 
 # Gauss points along an axis beyond those of the degree: products of unknowns are resolved.
 MORE_POINTS = 2
@@ -211,13 +210,13 @@ class ElementSystem:
         return np.stack(found)
 
     def equation(
-        self, b: Coefficients, fraction: float = 1.0
+        self, b: Coefficients
     ) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
         """For each group the channels, the residuals, and their derivatives by all channels."""
         flat_points = np.concatenate([p.reshape(-1, p.shape[-1]) for p in self.points])
         channels = [self.channels(group, b) for group in self.groups]
         flat = np.concatenate([c.reshape(len(c), -1, self.num_fields) for c in channels], axis=1)
-        residual, slopes = evaluate_equation(self.problem, flat_points, flat, fraction)
+        residual, slopes = evaluate_equation(self.problem, flat_points, flat)
         found, by_channels, start = [], [], 0
         for points in self.points:
             count, each = points.shape[0], points.shape[1]
@@ -230,10 +229,7 @@ class ElementSystem:
         return channels, found, by_channels
 
     def linearize(
-        self,
-        b: Coefficients,
-        fraction: float = 1.0,
-        smoothed: Bool[np.ndarray, " elements"] | None = None,
+        self, b: Coefficients, smoothed: Bool[np.ndarray, " elements"] | None = None
     ) -> Linearized:
         """All rows of every element at some coefficients, and their residuals.
 
@@ -243,7 +239,7 @@ class ElementSystem:
         rows: list[Any] = [None] * num_elements
         residuals: list[Any] = [None] * num_elements
         amplified = np.ones((num_elements, self.basis.tree.dimension))
-        channels, found, by_channels = self.equation(b, fraction)
+        channels, found, by_channels = self.equation(b)
         for group, values, residual, slopes in zip(
             self.groups, channels, found, by_channels, strict=True
         ):
@@ -521,7 +517,9 @@ class ElementSystem:
                     of_elements[element][number] = self._integral_row(element, condition)
                 value = float(np.asarray(condition.value))
                 size = float(np.prod(self.problem.domain.widths))
-                links[number] = Link(len(of_elements), np.array([self.ties * value / size]))
+                links[number] = Link(
+                    len(of_elements), np.array([self.ties * condition.weight * value / size])
+                )
         return of_elements, links
 
     def _borders(self) -> Iterator[tuple[int, int, int, bool]]:
@@ -554,7 +552,8 @@ class ElementSystem:
             interface = None if seam else self._interface(field, name, float(at_low))
             for times in range(self._continuity(field, name, seam, interface)):
                 order = tuple(times if i == axis else 0 for i in range(domain.dimension))
-                factor = (self.ties * np.sqrt(weights) * unit**times)[:, None]
+                weight = 1.0 if interface is None else interface.weight
+                factor = (self.ties * weight * np.sqrt(weights) * unit**times)[:, None]
                 of_low, of_high = 1.0, 1.0
                 jump: Any = np.zeros(len(on_low))
                 if interface is not None:
@@ -601,7 +600,7 @@ class ElementSystem:
         share = float(np.prod((high - low) / self.problem.domain.widths))
         field = self.problem.field_number(condition)
         mean = np.zeros(int(self.basis.sizes[element]))
-        mean[0] = self.ties * share
+        mean[0] = self.ties * condition.weight * share
         row = _along_axes(mean, [change.T for change in self._adapted(element, field).change])
         return self._in_field(_without_rounding(row[None]), element, field)
 
@@ -708,11 +707,10 @@ def evaluate_equation(
     problem: Problem,
     points: Float[np.ndarray, "points d"],
     channels: Float[np.ndarray, "orders points fields"],
-    fraction: float = 1.0,
 ) -> tuple[
     Float[np.ndarray, "points residuals"], Float[np.ndarray, "orders fields points residuals"]
 ]:
-    """Residuals and their derivatives by the channels, with a fraction of the nonlinear terms."""
+    """Residuals and their derivatives by the channels."""
     count = len(points)
     padding = -count % CHUNK
     points = np.pad(points, ((0, padding), (0, 0)), mode="edge")
@@ -723,9 +721,6 @@ def evaluate_equation(
         placed = place_inside(problem, own, problem.asked.orders)
         block = make_block(placed, problem, None, "float64")
         block = dataclasses.replace(block, weights=jax.device_put(np.ones(CHUNK)))
-        if fraction != 1.0:
-            operator = Gradual(block.operator, jax.device_put(np.full(CHUNK, fraction)))
-            block = dataclasses.replace(block, operator=operator)
         found = _linearized(block, jax.device_put(channels[:, start : start + CHUNK]))
         residuals.append(np.asarray(found[0]))
         slopes.append(np.asarray(found[1]))
