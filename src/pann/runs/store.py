@@ -5,6 +5,7 @@
 a folder for a sweep that extends it.
 """
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -22,15 +23,17 @@ import numpy as np
 from pann.io import FileError, read, write
 from pann.runs.archive import SUFFIX, Archive, read_archive
 from pann.runs.frame import make_frame
-from pann.runs.locks import LIFETIME, Claim, Claims, clock
-from pann.runs.row import Row, canonical
-from pann.runtime.atomic import (
-    disk_errors,
-    reason,
-    remove_leftovers,
+from pann.runs.locks import (
+    LIFETIME,
+    TEMPORARY,
+    Claim,
+    Claims,
+    clock,
+    reason_of,
     temporary_file,
-    write_atomically,
+    writing_to,
 )
+from pann.runs.row import Row, canonical
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,7 +112,7 @@ class Store:
         if len(rows) > 1:
             digest = hashlib.sha256(" ".join(row.identity for row in rows).encode("ascii"))
             folder = folder.with_name(f"{folder.name}-{digest.hexdigest()[:8]}")
-        with disk_errors(folder):
+        with writing_to(folder):
             folder.mkdir(parents=True, exist_ok=True)
         return folder
 
@@ -124,7 +127,7 @@ class Store:
         """Record a run, arrays first; False if the claim was lost or there is a record already."""
         path = self._record_path(row)
         text = json.dumps(record, indent=1, allow_nan=False) + "\n"
-        with disk_errors(path):
+        with writing_to(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             with temporary_file(path.parent) as new, temporary_file(path.parent) as new_arrays:
                 if arrays:
@@ -147,7 +150,7 @@ class Store:
     def forget_failure(self, row: Row, finished: str) -> None:
         """Remove the record of the failure of that time, and no other."""
         path = self._record_path(row)
-        with disk_errors(path), self.claims.locked():
+        with writing_to(path), self.claims.locked():
             record = _read_record(path)
             if record is not None and is_failure(record, finished):
                 path.unlink()
@@ -166,23 +169,26 @@ class Store:
                     pass
             # Files of killed writers; younger ones may belong to a living writer.
             age = clock(self.claims.folder) - max(self.lifetime, LIFETIME)
-            for folder in (self._folder / "runs").iterdir():
-                remove_leftovers(folder, age)
+            for path in (self._folder / "runs").glob(f"*/{TEMPORARY.format('*')}"):
+                with contextlib.suppress(OSError):
+                    if path.stat().st_mtime < age:
+                        path.unlink()
         except (FileExistsError, NotADirectoryError):
             raise FileError(f"'{self._folder}' is not a folder; name one for the store") from None
         except OSError as error:
             raise FileError(
-                f"cannot write to the store '{self._folder}': {reason(error)}; check its "
+                f"cannot write to the store '{self._folder}': {reason_of(error)}; check its "
                 "permissions and the space on its disk, or name another folder"
             ) from error
 
     def make_id(self) -> str:
         """An identifier in the store, made once, by which other machines recognize the folder."""
         path = self._folder / ID_FILE
-        content = json.dumps({"id": secrets.token_hex(16)})
-        with disk_errors(path), self.claims.locked():
+        with writing_to(path), self.claims.locked():
             if not path.exists():
-                write_atomically(path, lambda new: pathlib.Path(new).write_text(content))
+                with temporary_file(self._folder) as new:
+                    new.write_text(json.dumps({"id": secrets.token_hex(16)}), encoding="ascii")
+                    os.replace(new, path)
         identifier = self._read_id()
         if identifier is None:
             raise FileError(f"'{path}' does not identify a store; delete it to make a new one")
@@ -256,7 +262,7 @@ def _read_record(path: pathlib.Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise FileError(f"cannot read '{path}': {reason(error)}") from error
+        raise FileError(f"cannot read '{path}': {reason_of(error)}") from error
     except (ValueError, TypeError) as error:
         raise FileError(
             f"'{path}' is no record of a run ({error}); delete it to run its row again"
