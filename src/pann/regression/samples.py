@@ -79,8 +79,9 @@ def _check_values(
         )
     if not np.any(array):
         raise ValueError("all values are zero: there is nothing to fit")
-    num_outputs = None if array.ndim == 1 else array.shape[1]
-    return array.reshape(num_points, -1).astype(float), num_outputs
+    if array.ndim == 1:
+        return array.astype(float)[:, None], None
+    return array.astype(float), array.shape[1]
 
 
 def _check_weights(sample_weight: npt.ArrayLike | None, num_points: int) -> np.ndarray:
