@@ -246,7 +246,7 @@ def _panels(
     return figure
 
 
-def draw_elements(panel: "Axes", solution: "Solution", axes: tuple[str, str]) -> None:
+def draw_elements(panel: "Axes", solution: Drawable, axes: tuple[str, str]) -> None:
     """The outlines of elements over two axes, of those that a slice through the middle meets."""
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Rectangle
