@@ -16,6 +16,9 @@ from pann import Data, Dirichlet, Initial, Interface, Neumann, Robin
 from pann.pde import Break, Periodic
 from pann.pde.conditions import values_at
 
+# Seconds that a problem may take, also on a slow machine that does other work.
+LIMIT = 120.0
+
 # ---- The generator: its solutions by finite differences ----
 
 # Central differences at offsets -4 ... 4, of eighth order for first and second derivatives.
@@ -237,7 +240,7 @@ def test_a_process_that_hangs_is_killed_and_replaced(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(trust, "longest", lambda seconds: -4.9)
             assert worker.attempt(seed, True, 20.0).said == "hang"
-        assert worker.attempt(seed, True, 20.0).said == "met"
+        assert worker.attempt(seed, True, LIMIT).said == "met"
     finally:
         worker.stop()
 
@@ -256,11 +259,11 @@ def small(seeds):
 
 @pytest.mark.parametrize("case", small(TO_TOLERANCE))
 def test_what_is_said_to_be_met_is_met(case):
-    outcome = trust.attempt(case, case.tolerance, seconds=30.0)
-    assert trust.verdict(case, outcome, case.tolerance, seconds=30.0) in trust.SUCCESSES
+    outcome = trust.attempt(case, case.tolerance, seconds=LIMIT)
+    assert trust.verdict(case, outcome, case.tolerance, seconds=LIMIT) in trust.SUCCESSES
 
 
 @pytest.mark.parametrize("case", small(PLAIN))
 def test_what_is_said_to_be_resolved_is_resolved(case):
-    outcome = trust.attempt(case, None, seconds=30.0)
-    assert trust.verdict(case, outcome, None, seconds=30.0) in trust.SUCCESSES
+    outcome = trust.attempt(case, None, seconds=LIMIT)
+    assert trust.verdict(case, outcome, None, seconds=LIMIT) in trust.SUCCESSES

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from pann.basis import ElementBasis
 from pann.domain import Box
 from pann.plot.files import check_picture, write_picture
 from pann.plot.values import (
@@ -174,7 +175,10 @@ def ticks_of(solution: Drawable) -> dict[str, np.ndarray]:
 
 def _title(solution: Drawable, shown: tuple[str, ...]) -> str:
     report, domain = solution.report, solution.model.domain
-    parts = [name_of(solution), f"degree {report.degree}"]
+    basis = solution.model.basis
+    count = len(basis.tree.elements) if isinstance(basis, ElementBasis) else 0
+    elements = f"{count} elements up to " if count else ""
+    parts = [name_of(solution), f"{elements}degree {report.degree}"]
     if solution.model.num_units:
         parts.append(f"{solution.model.num_units} network units")
     if report.rel_l2 is not None:
@@ -250,8 +254,6 @@ def draw_elements(panel: "Axes", solution: Drawable, axes: tuple[str, str]) -> N
     """The outlines of elements over two axes, of those that a slice through the middle meets."""
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Rectangle
-
-    from pann.basis import ElementBasis
 
     basis = solution.model.basis
     if not isinstance(basis, ElementBasis):
