@@ -56,7 +56,7 @@ STALLED, PATIENCE = 0.7, 6
 # Below this multiple of the tail wanted, a stall is rounding.
 NEARLY = 30.0
 # Windows of time: the first one as a fraction of the whole, and unknowns of a good one.
-FIRST_WINDOW, SHORTEST, FEW_UNKNOWNS, MANY_UNKNOWNS = 1 / 8, 1e-6, 4_000, 12_000
+FIRST_WINDOW, FEW_UNKNOWNS, MANY_UNKNOWNS = 1 / 8, 4_000, 12_000
 NUM_COMPARED = 4_000
 # Pivots of the least squares below this, relative to the largest, are rounding.
 FREE = 1e-12
