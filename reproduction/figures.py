@@ -30,8 +30,6 @@ from pann.report.charts import (
     Lines,
     Map,
     Panels,
-    bar_keys,
-    log_limits,
     look,
     sideways_bars,
 )
@@ -158,7 +156,7 @@ def _along(runs: Runs, along: str, title: str) -> list[Panels]:
                 )
                 for mode in modes
             }
-            limits = log_limits([v for each in lines.values() for line in each for v in line.y])
+            limits = _log_limits([v for each in lines.values() for line in each for v in line.y])
             y = Axis(is_log=True, limits=limits)
             charts += [
                 Lines(f"{quantity}, {mode}{ending}", each, x, y)
@@ -225,7 +223,7 @@ def _constraints(runs: Runs, size: str) -> list[Panels]:
     titles = (ERROR, "seconds", "pruned of the network (%)", "pruned of the polynomial (%)")
     heights = {each: _constraint_heights(runs, each, size) for each in _activations(runs)}
     limits = [
-        log_limits([v for each in heights.values() for v in each[k].values()], 2.0) for k in (0, 1)
+        _log_limits([v for each in heights.values() for v in each[k].values()], 2.0) for k in (0, 1)
     ]
     axes = [*(Axis(is_log=True, limits=each) for each in limits), *2 * [Axis(limits=(0, 105))]]
     found = []
@@ -233,7 +231,7 @@ def _constraints(runs: Runs, size: str) -> list[Panels]:
         charts = [
             Bars(title, each, PRUNING, y) for title, each, y in zip(titles, own, axes, strict=True)
         ]
-        keys = bar_keys(PRUNING, charts)
+        keys = _bar_keys(PRUNING, charts)
         found.append(Panels(f"By constraint, {shown(activation)}", charts, keys, columns=4))
     return found
 
@@ -294,7 +292,7 @@ def _equation(runs: Runs, size: str) -> list[Panels]:
     found = found or {(field, ""): {} for field in default}
     every = [v for each in (*found.values(), default) for v in each.values()]
     # Room below the lowest bar, so that it is one.
-    y = Axis(is_log=True, limits=log_limits(every, 3.0))
+    y = Axis(is_log=True, limits=_log_limits(every, 3.0))
     fields = dict.fromkeys(field for field, _ in found)
     points = "" if num_points is None else f", N = {num_points:,}"
     charts = []
@@ -308,7 +306,7 @@ def _equation(runs: Runs, size: str) -> list[Panels]:
             heights["default", "default"] = default[field]
             level = (default[field], SOURCES["default"])
         charts.append(Bars(title, heights, SOURCES, y, 360, level))
-    keys = bar_keys(SOURCES, charts)
+    keys = _bar_keys(SOURCES, charts)
     columns = len({sampling for _, sampling in found})
     return [Panels("Errors of the paper's bars", charts, keys, columns=columns)] if charts else []
 
@@ -347,7 +345,7 @@ def _step_cost(runs: Runs, size: str) -> list[Panels]:
     }
     colors = {"with tables": BLUE, "without tables": ORANGE}
     chart = Bars("seconds per Adam step", heights, colors)
-    return [Panels("What tables save", [chart], bar_keys(colors, [chart]))]
+    return [Panels("What tables save", [chart], _bar_keys(colors, [chart]))]
 
 
 # ---- Histories ----
@@ -475,3 +473,17 @@ OF_ARRAYS: dict[str, Callable[[Arrays], list[Panels]]] = {
     "frequency": halves,
     "landscape": lambda arrays: losses({"": arrays}),
 }
+
+
+def _bar_keys(colors: Mapping[str, str], charts: Sequence[Bars]) -> list[Key]:
+    """A legend of the kinds of bars that the charts have."""
+    used = {kind for chart in charts for kind in chart.kinds}
+    return [Key(kind, color, is_bar=True) for kind, color in colors.items() if kind in used]
+
+
+def _log_limits(
+    values: Sequence[float | int | None], factor: float = 1.5
+) -> tuple[float, float] | None:
+    """Limits of a logarithmic axis that several charts have in common."""
+    known = [value for value in values if value is not None and np.isfinite(value) and value > 0]
+    return (min(known) / factor, max(known) * factor) if known else None

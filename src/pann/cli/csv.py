@@ -12,7 +12,6 @@ import math
 import pathlib
 import re
 import shlex
-import tempfile
 import warnings
 import zlib
 from collections.abc import Iterator, Sequence
@@ -22,14 +21,13 @@ import numpy as np
 from jaxtyping import Float
 
 from pann.plot.files import write_at_once
+from pann.runtime.atomic import check_writable as check_writable
 
 Frame = Any  # pandas.DataFrame; pandas takes half a second to import
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
 COMPRESSION = ".gz"
 MAX_LISTED = 20
-# How much of a file its separator and its decimal mark are found in.
-START = 2**16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,20 +67,6 @@ def stem(path: pathlib.Path) -> str:
 def write_csv(path: pathlib.Path, frame: Frame) -> None:
     """Write all at once: a reader sees the old file or the whole new one."""
     write_at_once(path, lambda temporary: frame.to_csv(temporary, index=False))
-
-
-def check_writable(path: pathlib.Path) -> None:
-    """Find out before the work whether a file can be written there."""
-    if path.is_dir():
-        raise ValueError(f"'{path}' is a folder; name a file in it")
-    if not path.parent.is_dir():
-        raise ValueError(f"there is no folder '{path.parent}' to write to; create it first")
-    try:
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ValueError(f"cannot write to the folder '{path.parent}': {reason}") from None
 
 
 # ---- Columns ----
@@ -186,7 +170,7 @@ def _read_text(path: pathlib.Path) -> Table:
     import pandas
 
     with _opened(path) as file:
-        start = file.read(START)
+        start = file.read(2**16)
         if "\0" in start:
             raise ValueError(
                 f"'{path}' contains zero bytes, so it is not text in UTF-8; save it as CSV in UTF-8"
@@ -202,7 +186,6 @@ def _read_text(path: pathlib.Path) -> Table:
             warnings.simplefilter("error", pandas.errors.ParserWarning)
             frame = pandas.read_csv(
                 path,
-                compression="gzip" if _is_compressed(path) else None,
                 encoding="utf-8",
                 sep=separator,
                 decimal=decimal,
@@ -245,16 +228,14 @@ def _dialect(path: pathlib.Path, start: str) -> tuple[str, str]:
 def _checked_names(path: pathlib.Path, fields: list[str]) -> list[str]:
     """The names of the columns; a first one without name, a saved index, stays empty."""
     names = [field.strip() for field in fields]
-    if all(is_number(name) for name in names):
+    if all(map(_is_number, names)):
         raise ValueError(
             f"the first line of '{path}' has numbers where the names of the columns should "
             "be; put a line with names before it"
         )
-    for position, name in enumerate(names):
-        if position and not name:
-            raise ValueError(
-                f"column {position + 1} of '{path}' has no name in the first line; give it one"
-            )
+    if "" in names[1:]:
+        number = names.index("", 1) + 1
+        raise ValueError(f"column {number} of '{path}' has no name in the first line; give it one")
     _check_distinct(path, names)
     if not names[0]:
         warnings.warn(
@@ -337,7 +318,7 @@ def _suffix(path: pathlib.Path) -> str:
     return suffix
 
 
-def is_number(text: str) -> bool:
+def _is_number(text: str) -> bool:
     """Whether `float` accepts a text."""
     try:
         float(text)

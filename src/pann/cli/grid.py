@@ -26,6 +26,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pann.cli.options import (
+    AUTO,
     checked_value,
     choose_method,
     method_options,
@@ -39,6 +40,7 @@ from pann.methods.options import Choice, Flag, Real, Texts, choose
 from pann.pde import Problem
 from pann.runs import Result, Row
 from pann.runs.excerpt import fields_of
+from pann.runtime.atomic import reason
 from pann.solvers.solve import solve_run
 
 if TYPE_CHECKING:
@@ -47,9 +49,6 @@ if TYPE_CHECKING:
 KEYS = ("solve", "fit", "name", "fixed", "grid")
 WORKS = {"solve": "pann.cli.grid:solve_row", "fit": "pann.cli.grid:fit_row"}
 MAX_ROWS = 100_000
-# What identifies a row besides the options of its method and run.
-ABOUT_PROBLEM = ("problem", "sha256", "faithful", "method")
-ABOUT_TABLE = ("table", "sha256", "target", "drop", "test_fraction", "seed")
 # What a record keeps of a fit's report.
 FIT_FIGURES = (
     "rmse",
@@ -119,11 +118,22 @@ def _grid(given: dict[str, Any], path: pathlib.Path) -> Grid:
             f"this has {'both' if kinds else 'neither'}"
         )
     kind = kinds[0]
-    fixed = {key: _value(kind, key, value) for key, value in _table(given, "fixed").items()}
-    crossed = {key: _values(kind, key, value) for key, value in _table(given, "grid").items()}
-    for key in crossed:
+    fixed, crossed = _table(given, "fixed"), _table(given, "grid")
+    options = grid_options(kind)
+    for key in (*fixed, *crossed):
+        choose(f"option of pann {kind}", key, tuple(options))
+    for key, values in crossed.items():
         if key in fixed:
             raise ValueError(f"{key} stands in [fixed] and in [grid]; leave it in one of them")
+        if not isinstance(values, list) or not values:
+            raise ValueError(
+                f"{key} in [grid] must be a list of values to cross, got {shown(values)}; a value "
+                "that all runs share belongs into [fixed]"
+            )
+    # Rows have the values as they are in the file.
+    for key, values in (crossed | {key: [value] for key, value in fixed.items()}).items():
+        for value in values:
+            checked_value(options[key], value)
     num_rows = math.prod(len(values) for values in crossed.values())
     if num_rows > MAX_ROWS:
         raise ValueError(f"these are {num_rows:,} runs, of at most {MAX_ROWS:,}; cross fewer")
@@ -144,24 +154,6 @@ def _table(given: Mapping[str, Any], key: str) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise ValueError(f"{key} must be a table, [{key}], got {shown(table)}")
     return {name.replace("-", "_"): value for name, value in table.items()}
-
-
-def _value(kind: str, key: str, value: Any) -> Any:
-    """A value as it is in the file, once it is known to be one that the option takes."""
-    options = grid_options(kind)
-    choose(f"option of pann {kind}", key, tuple(options))
-    checked_value(options[key], value)
-    return value
-
-
-def _values(kind: str, key: str, values: Any) -> list[Any]:
-    choose(f"option of pann {kind}", key, tuple(grid_options(kind)))
-    if not isinstance(values, list) or not values:
-        raise ValueError(
-            f"{key} in [grid] must be a list of values to cross, got {shown(values)}; a value that "
-            "all runs share belongs into [fixed]"
-        )
-    return [_value(kind, key, value) for value in values]
 
 
 # ---- What the rows work on ----
@@ -186,13 +178,13 @@ def _check_rows(kind: str, rows: list[Row]) -> None:
     for row in distinct.values():
         if kind == "solve":
             with posed(row.configuration):
-                continue
-        from pann.cli.tables import read_split
+                pass
+        else:
+            from pann.cli.tables import read_split
 
-        read_split(source_of(row.configuration))
-    if kind == "solve":
-        for row in rows:
-            solve_options(row.configuration)
+            read_split(source_of(row.configuration))
+    for row in rows if kind == "solve" else ():
+        solve_options(row.configuration)
 
 
 def posed(configuration: Mapping[str, Any]) -> contextlib.AbstractContextManager[Problem]:
@@ -202,19 +194,18 @@ def posed(configuration: Mapping[str, Any]) -> contextlib.AbstractContextManager
 
 def solve_options(configuration: Mapping[str, Any]) -> tuple[Any, RunOptions]:
     """The method and the run of a row."""
-    known = {
-        group: {
-            name: checked_value(option, configuration[name])
-            for name, option in options.items()
-            if name in configuration and configuration[name] != "auto"
-        }
-        for group, options in {
-            "method": method_options("solve"),
-            "run": run_options("solve"),
-        }.items()
+    given = _given(method_options("solve"), configuration)
+    method = choose_method(configuration.get("method"), given, "solve")
+    return method, RunOptions(**_given(run_options("solve"), configuration))
+
+
+def _given(options: Mapping[str, Option], configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that a row sets."""
+    return {
+        name: option.check(configuration[name])
+        for name, option in options.items()
+        if configuration.get(name, AUTO) != AUTO
     }
-    method = choose_method(configuration.get("method"), known["method"], "solve")
-    return method, RunOptions(**known["run"])
 
 
 def solve_row(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
@@ -250,12 +241,8 @@ def fit_row(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
     from pann.cli.tables import fit_file
 
     _check_unchanged(configuration, "table")
-    options = {
-        name: checked_value(option, configuration[name])
-        for name, option in table_options().items()
-        if name in configuration and name not in ABOUT_TABLE
-    }
-    options["random_state"] = configuration.get("seed", 0)
+    options = _given(table_options(), configuration)
+    options["random_state"] = options.pop("seed", 0)
     report = fit_file(source_of(configuration), options, scratch / "model.pann")
     figures = {name: report[name] for name in FIT_FIGURES}
     return Result({**figures, "fit_seconds": report["seconds"]})
@@ -291,5 +278,4 @@ def content_hash(file: pathlib.Path) -> str:
         with file.open("rb") as content:
             return hashlib.file_digest(content, "sha256").hexdigest()
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ValueError(f"cannot read '{file}': {reason}") from None
+        raise ValueError(f"cannot read '{file}': {reason(error)}") from None

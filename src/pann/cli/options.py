@@ -80,10 +80,10 @@ def typed_parameters(
 ) -> Iterator[inspect.Parameter]:
     """A parameter of a Typer command for each option."""
     for name, option in options.items():
-        owners = methods_with(name, verb) if panel == METHOD_PANEL else ()
-        of = f" \\[{', '.join(owners)}]" if owners else ""
         names = option.kind.names if isinstance(option.kind, Choice) else ()
-        of = (f" One of {', '.join(names)}." if names else "") + of
+        of = f" One of {', '.join(names)}." if names else ""
+        if panel == METHOD_PANEL:
+            of += f" \\[{', '.join(methods_with(name, verb))}]"
         flag = f"--{name.replace('_', '-')}"
         is_flag = isinstance(option.kind, Flag)
         yield inspect.Parameter(
@@ -95,7 +95,7 @@ def typed_parameters(
                 typer.Option(
                     f"{flag}/--no-{flag[2:]}" if is_flag else flag,
                     help=f"{option.help[0].upper()}{option.help[1:]}.{of}",
-                    metavar=None if is_flag else _metavar(option),
+                    metavar=None if is_flag else METAVARS.get(type(option.kind), "TEXT"),
                     rich_help_panel=panel,
                     show_default=False,
                 ),
@@ -103,6 +103,7 @@ def typed_parameters(
         )
 
 
+METAVARS = {Whole: "INTEGER", Real: "FLOAT", Choice: "NAME"}
 METHOD_PANEL, RUN_PANEL = "Options of methods", "Options of the run"
 
 
@@ -145,14 +146,3 @@ def typed_values(typed: Mapping[str, Any], options: Mapping[str, Option]) -> dic
             text = str(error)
             raise ValueError(flag + text[len(name) :] if text.startswith(name) else text) from None
     return values
-
-
-def _metavar(option: Option) -> str:
-    match option.kind:
-        case Whole():
-            return "INTEGER"
-        case Real():
-            return "FLOAT"
-        case Choice():
-            return "NAME"
-    return "TEXT"

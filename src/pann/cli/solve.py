@@ -99,10 +99,9 @@ def solve(
                 lines = solve_commands.plan_lines(reports[0])
             else:
                 folder = None if out is None else Folder(out, checkpoint_every)
-                files = solve_commands.Files(folder, plot, resume)
                 with _progress(posed.name, tensorboard, as_json=as_json) as progress:
                     solution, reports = solve_commands.solve_problem(
-                        posed, chosen, run, files, progress
+                        posed, chosen, run, progress, folder=folder, picture=plot, resume=resume
                     )
                 lines = [f"{posed.name}: {solution}".replace("\n", "\n  ")]
                 lines += [f"  {line}" for line in solve_commands.trial_lines(reports)]

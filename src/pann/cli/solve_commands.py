@@ -3,21 +3,22 @@
 A report is the object that `--json` prints.
 """
 
-import dataclasses
 import math
 import pathlib
 import statistics
-import tempfile
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from pann.domain import Box
 from pann.io import read
 from pann.methods import RunOptions, SolveMethod, Training, Windows
 from pann.pde import Problem
+from pann.plot import check_picture
 from pann.problems import PROBLEMS, equation_of
 from pann.runtime.limits import Progress
-from pann.solvers.folder import SOLUTION, Folder, prepared_folder
+from pann.solvers.folder import SOLUTION, Folder
 from pann.solvers.solution import KIND, Solution, load
 from pann.solvers.solve import has_width, prepare, solve_run
 
@@ -28,76 +29,32 @@ PICTURE = "solution.png"
 COPIES_OF_JACOBIAN = 4
 
 
-@dataclasses.dataclass(frozen=True)
-class Files:
-    """Where to write: a folder for everything, where `solve` writes too, and a picture alone."""
-
-    folder: Folder | None = None
-    picture: pathlib.Path | None = None
-    resume: bool = False
-
-    def prepare(self) -> None:
-        """Find out before the work whether all can be written; make the folder."""
-        if self.folder is not None:
-            prepared_folder(self.folder)
-        if self.picture is not None:
-            _check_picture(self.picture)
-
-    def write(self, solution: Solution) -> list[str]:
-        """Write the pictures; the names of all files with the solution."""
-        pictures = [] if self.picture is None else [self.picture]
-        written = []
-        if self.folder is not None:
-            path = pathlib.Path(self.folder.path)
-            written.append(str(path / SOLUTION))
-            pictures.insert(0, path / PICTURE)
-        for picture in pictures:
-            solution.plot(picture)
-            written.append(str(picture))
-        return written
-
-
-def _check_folder(folder: pathlib.Path) -> None:
-    if not folder.is_dir():
-        raise ValueError(f"there is no folder '{folder}' to write to; create it first")
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ValueError(f"cannot write to the folder '{folder}': {reason}") from None
-
-
-def _check_picture(picture: pathlib.Path) -> None:
-    from matplotlib.backend_bases import FigureCanvasBase
-
-    formats = FigureCanvasBase.get_supported_filetypes()
-    if picture.suffix[1:].lower() not in formats:
-        raise ValueError(f"a picture ends in .{', .'.join(sorted(formats))}, got '{picture}'")
-    if picture.is_dir():
-        raise ValueError(f"'{picture}' is a folder; name a file in it")
-    _check_folder(picture.parent)
-
-
 def solve_problem(
     problem: Problem,
     method: SolveMethod | None,
     run: RunOptions,
-    files: Files,
     progress: Callable[[Progress], None],
+    *,
+    folder: Folder | None = None,
+    picture: pathlib.Path | None = None,
+    resume: bool = False,
 ) -> tuple[Solution, list[Report]]:
-    """Solve, write what was asked for, and report on each trial how good it is."""
-    files.prepare()
+    """Solve, write what was asked for, and report on each trial how good it is.
+
+    A folder has everything, a picture besides; a picture may also be written alone.
+    """
+    if picture is not None:
+        check_picture(picture)
     solution = solve_run(
-        problem,
-        method,
-        run,
-        out=files.folder,
-        resume=files.resume,
-        progress=progress,
-        ctrl_c=False,
+        problem, method, run, out=folder, resume=resume, progress=progress, ctrl_c=False
     )
-    written = files.write(solution)
+    written, pictures = [], [] if picture is None else [picture]
+    if folder is not None:
+        path = pathlib.Path(folder.path)
+        written, pictures = [str(path / SOLUTION)], [path / PICTURE, *pictures]
+    for each in pictures:
+        solution.plot(each)
+        written.append(str(each))
     common = dict(
         event="result",
         command="solve",
@@ -148,38 +105,31 @@ def trial_lines(reports: list[Report]) -> list[str]:
 def plan_solve(problem: Problem, method: SolveMethod | None, run: RunOptions) -> Report:
     """Sizes and memory of the largest system that `solve` would make; nothing is solved."""
     prepared = prepare(problem, method, run, None)
+    report: Report = dict(command="solve", dry_run=True, problem=problem.name)
+    report["fields"] = list(problem.fields)
     if isinstance(prepared.method, Windows) or prepared.in_windows:
         number = prepared.method.windows if isinstance(prepared.method, Windows) else "auto"
-        return dict(
-            command="solve",
-            dry_run=True,
-            problem=problem.name,
-            windows=None if number == "auto" else number,
-            fields=list(problem.fields),
-        )
-    plan, by_gradient = prepared, isinstance(prepared.method, Training)
-    basis = plan.ladder[-1]
-    placed = plan.setup.placed(basis)
+        return report | {"windows": None if number == "auto" else number}
+    basis = prepared.ladder[-1]
+    placed = prepared.setup.placed(basis)
     rows = sum(block.target.size for block in placed)
     columns = basis.num_terms * len(problem.fields) + len(problem.parameters)
     tables = sum(len(block.points) * len(block.orders) for block in placed) * basis.num_terms
-    size = 4 if plan.architectures[0].precision == "float32" else 8
+    architecture = prepared.architectures[0]
+    size = np.dtype(architecture.precision).itemsize
     # Gradients need the tables, Gauss-Newton the Jacobian as well.
+    by_gradient = isinstance(prepared.method, Training)
     jacobians = 0 if by_gradient else COPIES_OF_JACOBIAN * rows * columns
-    degrees = [int(max(rung.degrees)) for rung in plan.ladder]
-    return dict(
-        command="solve",
-        dry_run=True,
-        problem=problem.name,
+    degrees = [int(max(rung.degrees)) for rung in prepared.ladder]
+    return report | dict(
         degree=degrees[-1],
         degrees=degrees,
         terms=basis.num_terms,
-        fields=list(problem.fields),
         columns=columns,
         points=sum(len(block.points) for block in placed),
         rows=rows,
-        widths=list(plan.architectures[0].widths),
-        network_if_needed=not has_width(plan.method),
+        widths=list(architecture.widths),
+        network_if_needed=not has_width(prepared.method),
         bytes=size * (tables + jacobians),
     )
 

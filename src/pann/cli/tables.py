@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from pann.cli import csv
+from pann.methods import Hybrid
 from pann.regression import candidates
 from pann.regression.candidates import SECOND_ORDER_OPERATIONS
 from pann.regression.degree import BYTES_PER_ENTRY
@@ -128,7 +129,7 @@ def fit_file(source: Source, options: dict[str, Any], out: pathlib.Path | None) 
         for name, predicted in zip(split.targets, (network + polynomial).T, strict=True)
         if is_tested
     }
-    shares = variance_shares(network, polynomial)
+    shares = variance_shares(network, polynomial) or (None, None)
     regressor.save(out)
     return dict(
         command="fit",
@@ -136,8 +137,8 @@ def fit_file(source: Source, options: dict[str, Any], out: pathlib.Path | None) 
         **what_was_fitted(regressor),
         **{key: _mean(by_target, key) for key in ("rmse", "r2", "rel_l2")},
         by_target=by_target,
-        share_network=None if shares is None else shares[0],
-        share_polynomial=None if shares is None else shares[1],
+        share_network=shares[0],
+        share_polynomial=shares[1],
         leading_terms=leading_terms(regressor.terms_),
         seconds=time.perf_counter() - start,
         file=str(out),
@@ -206,18 +207,18 @@ def plan_fit(source: Source, options: dict[str, Any]) -> Report:
 
 def _cost(candidate: candidates.Candidate, data: candidates.Data, trials: int) -> dict[str, Any]:
     """A candidate's basis and network, and a rough guess of what it takes to train it."""
-    sizes = candidate.sizes(data)
+    sizes, widths = candidate.sizes(data), list(candidate.architecture.widths)
     num_bytes = BYTES_PER_ENTRY * len(data.rows) * sizes.num_terms
-    seconds = 0.0
-    if candidate.recipe == "default" and default_recipe(sizes)[1].startswith("second order"):
+    seconds, stages = 0.0, getattr(candidate.method, "stages", None)
+    if isinstance(candidate.method, Hybrid) and "second order" in default_recipe(sizes)[1]:
         seconds = sizes.newton_operations / SECOND_ORDER_RATE
         num_bytes += int(sizes.newton_bytes)
-    elif candidate.widths:
+    elif widths:
         visits = PASSES * sizes.num_points
-        if not isinstance(candidate.recipe, str):
+        if stages is not None:
             visits = sum(
                 stage.steps * (stage.batch_size or sizes.num_points)
-                for stage in candidate.recipe
+                for stage in stages
                 if isinstance(stage, Adam)
             )
         num_parameters = sizes.num_network_parameters + sizes.num_terms * sizes.num_outputs
@@ -226,9 +227,9 @@ def _cost(candidate: candidates.Candidate, data: candidates.Data, trials: int) -
         "how": candidate.name,
         "degree": candidate.view.degree,
         "terms": sizes.num_terms,
-        "widths": list(candidate.widths),
+        "widths": widths,
         "bytes": num_bytes,
-        "seconds": trials * seconds + SECONDS_TO_COMPILE if candidate.widths else 0.0,
+        "seconds": trials * seconds + SECONDS_TO_COMPILE if widths else 0.0,
     }
 
 
@@ -256,18 +257,17 @@ def predict_file(model: pathlib.Path, data: pathlib.Path, *, std: bool) -> csv.F
 
 def _inputs(regressor: PANNRegressor, model: pathlib.Path, table: csv.Table) -> Any:
     """The model's features, found by name, or by position if the model has no names."""
-    if hasattr(regressor, "feature_names_in_"):
-        names = list(regressor.feature_names_in_)
+    is_named = hasattr(regressor, "feature_names_in_")
+    names = regressor.feature_names_ if is_named else table.columns
+    if is_named:
         csv.check_columns(table, names, why=", which the model needs,")
-    else:
-        names = table.columns
-        if len(names) != regressor.n_features_in_:
-            raise ValueError(
-                f"'{model}' was fitted to {regressor.n_features_in_} columns without names, but "
-                f"'{table.path}' has {len(names)} columns; leave just those, in the same order"
-            )
+    elif len(names) != regressor.n_features_in_:
+        raise ValueError(
+            f"'{model}' was fitted to {regressor.n_features_in_} columns without names, but "
+            f"'{table.path}' has {len(names)} columns; leave just those, in the same order"
+        )
     rows = csv.numbers(table, names, cure="predict without such rows")
-    return rows if hasattr(regressor, "feature_names_in_") else rows.to_numpy()
+    return rows if is_named else rows.to_numpy()
 
 
 def _columns(values: np.ndarray) -> Float[np.ndarray, "rows outputs"]:

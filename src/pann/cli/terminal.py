@@ -8,6 +8,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from pann.runtime.atomic import reason
+
 WRONG, INTERRUPTED = 2, 130
 
 STOPPED_SOLVE = "stopped; with --out DIR the work so far is kept, and --resume continues it"
@@ -41,7 +43,7 @@ def plainly(stopped: str = STOPPED_SOLVE) -> Iterator[None]:
         fail("out of memory on the device; use fewer rows, a lower degree or a smaller network")
     except OSError as error:
         where = "" if error.filename is None else f" '{error.filename}'"
-        fail(f"cannot read or write{where}: {(error.strerror or str(error)).lower()}")
+        fail(f"cannot read or write{where}: {reason(error)}")
     except ValueError as error:
         fail(str(error))
 

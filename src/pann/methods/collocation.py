@@ -16,9 +16,6 @@ class Places:
     def check(self, name: str, value: Any) -> Any:
         return Whole(1).check(name, value) if isinstance(value, int | float | str) else value
 
-    def parse(self, name: str, text: str) -> Any:
-        return Whole(1).parse(name, text)
-
 
 @documented
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)

@@ -10,10 +10,9 @@ from pann.network import embeddings, initialization
 from pann.network.activations import ACTIVATIONS, RePU
 from pann.pde.rows import Causal
 
-_MODULES = (training, embeddings, initialization)
 TYPES: dict[str, type] = {
     name: kind
-    for module in _MODULES
+    for module in (training, embeddings, initialization)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and dataclasses.is_dataclass(kind)
 } | {kind.__name__: kind for kind in (Causal, RePU, *map(type, ACTIVATIONS.values()))}
@@ -35,14 +34,12 @@ def _plain(value: Any) -> Any:
         return [_plain(each) for each in value]
     if isinstance(value, dict):
         return {"type": "dict", "value": {str(key): _plain(each) for key, each in value.items()}}
-    if TYPES.get(type(value).__name__) is type(value):
-        fields = {f.name: getattr(value, f.name) for f in _fields(value) if f.init}
-        return {"type": type(value).__name__} | {key: _plain(each) for key, each in fields.items()}
+    kind: Any = TYPES.get(type(value).__name__)
+    if kind is type(value):
+        names = [each.name for each in dataclasses.fields(kind) if each.init]
+        fields = {name: _plain(getattr(value, name)) for name in names}
+        return {"type": kind.__name__} | fields
     raise TypeError(f"{type(value).__name__} has no plain form")
-
-
-def _fields(value: Any) -> tuple[Any, ...]:
-    return dataclasses.fields(value)
 
 
 def restore(owners: dict[str, type], value: Any, what: str) -> Any:

@@ -7,10 +7,11 @@ and the reference documentation. A field may hold options of its own (`network: 
 of Python these are given flat, by their names.
 """
 
+import contextlib
 import dataclasses
 import difflib
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -24,7 +25,7 @@ Owner = TypeVar("Owner")
 
 @runtime_checkable
 class Kind(Protocol):
-    """What values an option takes: how they are checked, and how they are read from text."""
+    """What values an option takes, and how they are checked."""
 
     @property
     def wanted(self) -> str:
@@ -32,9 +33,6 @@ class Kind(Protocol):
 
     def check(self, name: str, value: Any) -> Any:
         """The value, or a ValueError that says what it should be."""
-
-    def parse(self, name: str, text: str) -> Any:
-        """The value that is typed as a text."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,8 +60,28 @@ class Option:
         return value if self.kind is None else self.kind.check(self.name, value)
 
     def parse(self, text: str) -> Any:
-        assert self.kind is not None
-        return self.check(self.kind.parse(self.name, text))
+        """The value that is typed as a text."""
+        takes_several = isinstance(self.kind, Widths | Texts | Levels)
+        try:
+            return self.check(_several(text) if takes_several else _number(text))
+        except ValueError:
+            return self.check(text)  # a name, or a sentence about what was typed
+
+
+def _several(text: str) -> Any:
+    """One value, a list of those between commas, or a mapping where they have names: x=32,y=16."""
+    parts = [part.strip() for part in text.split(",")]
+    if "=" in text:
+        pairs = [part.partition("=") for part in parts]
+        return {name.strip(): _number(value.strip()) for name, _, value in pairs}
+    return [_number(part) for part in parts] if len(parts) > 1 else _number(text)
+
+
+def _number(text: str) -> Any:
+    for number in (int, float):
+        with contextlib.suppress(ValueError):
+            return number(text)
+    return text
 
 
 def option(
@@ -171,17 +189,17 @@ def choose(what: str, given: str, choices: Sequence[str]) -> str:
 
 def documented(owner: type[Owner]) -> type[Owner]:
     """Decorate a dataclass of options: its docstring lists them, its repr those that were given."""
-    owner.__doc__ = (owner.__doc__ or "").rstrip() + "\n" + _parameters(owner)
+    owner.__doc__ = (owner.__doc__ or "").rstrip() + "\n" + parameters_section(own_options(owner))
     owner.__repr__ = _repr  # type: ignore[method-assign]
     # Values are checked by their kinds, with a sentence, and not by a checker of annotations.
     owner.__no_type_check__ = True  # type: ignore[attr-defined]
     return owner
 
 
-def _parameters(owner: type) -> str:
-    """The section of the docstring, in the style of NumPy, that documents the options."""
+def parameters_section(options: Iterable[Option]) -> str:
+    """The section of a docstring, in the style of NumPy, that documents options."""
     lines = ["", "    Parameters", "    ----------"]
-    for each in own_options(owner):
+    for each in options:
         wanted = "object" if each.kind is None else each.kind.wanted
         if each.group is not None:
             wanted = each.group.__name__
@@ -212,8 +230,9 @@ def _refuse(name: str, wanted: str, value: Any) -> ValueError:
     return ValueError(f"{name} must be {wanted}, got {shown}")
 
 
-def _or(words: Sequence[str]) -> str:
-    return "".join(f", or '{word}'" for word in words)
+def _is_whole(value: Any, least: int) -> bool:
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return bool(is_whole and value >= least)
 
 
 # ---- Kinds of values ----
@@ -229,22 +248,17 @@ class Whole:
 
     @property
     def wanted(self) -> str:
-        return f"a whole number of at least {self.least}{_or(self.words)}" + (
-            ", or None" if self.none else ""
-        )
+        words = "".join(f", or '{word}'" for word in self.words)
+        return f"a whole number of at least {self.least}{words}{', or None' if self.none else ''}"
 
     def check(self, name: str, value: Any) -> Any:
-        if (isinstance(value, str) and value in self.words) or (value is None and self.none):
+        if self.none and (value is None or str(value).lower() == "none"):  # as it is typed
+            return None
+        if isinstance(value, str) and value in self.words:
             return value
-        is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not is_whole or value < self.least:
+        if not _is_whole(value, self.least):
             raise _refuse(name, self.wanted, value)
         return int(value)
-
-    def parse(self, name: str, text: str) -> Any:
-        if self.none and text.lower() == "none":
-            return None
-        return int(text) if text.lstrip("-").isdecimal() else text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -277,12 +291,6 @@ class Real:
             raise _refuse(name, self.wanted, value)
         return float(value)
 
-    def parse(self, name: str, text: str) -> Any:
-        try:
-            return float(text)
-        except ValueError:
-            return text
-
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
@@ -303,9 +311,6 @@ class Choice:
             raise _refuse(name, self.wanted, value)
         return choose(name, value, self.names)
 
-    def parse(self, name: str, text: str) -> Any:
-        return text
-
 
 @dataclasses.dataclass(frozen=True)
 class Flag:
@@ -318,9 +323,6 @@ class Flag:
             raise _refuse(name, self.wanted, value)
         return bool(value)
 
-    def parse(self, name: str, text: str) -> Any:
-        return {"true": True, "yes": True, "false": False, "no": False}.get(text.lower(), text)
-
 
 @dataclasses.dataclass(frozen=True)
 class Widths:
@@ -329,25 +331,12 @@ class Widths:
     wanted: str = "a whole number of at least 0, or one of at least 1 for each layer"
 
     def check(self, name: str, value: Any) -> int | tuple[int, ...]:
-        layers = value if isinstance(value, list | tuple) else None
-        if layers is None:
-            is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            return int(value) if is_whole and value >= 0 else self._no(name, value)
-        is_good = bool(layers) and all(
-            isinstance(each, int | np.integer) and not isinstance(each, bool) and each > 0
-            for each in layers
-        )
-        return tuple(int(each) for each in layers) if is_good else self._no(name, value)
-
-    def _no(self, name: str, value: Any) -> Any:
-        raise _refuse(name, self.wanted, value)
-
-    def parse(self, name: str, text: str) -> Any:
-        parts = [part.strip() for part in text.split(",")]
-        if not all(part.isdecimal() for part in parts):
-            return text
-        numbers = tuple(int(part) for part in parts)
-        return numbers[0] if len(numbers) == 1 and "," not in text else numbers
+        if _is_whole(value, 0):
+            return int(value)
+        is_list = isinstance(value, list | tuple) and len(value) > 0
+        if not is_list or not all(_is_whole(each, 1) for each in value):
+            raise _refuse(name, self.wanted, value)
+        return tuple(int(each) for each in value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -363,45 +352,29 @@ class Texts:
         return f"a name, or several{of}"
 
     def check(self, name: str, value: Any) -> tuple[Any, ...]:
-        given = (value,) if isinstance(value, (str, *self.types)) else value
-        if not isinstance(given, list | tuple) or not all(
-            isinstance(each, (str, *self.types)) for each in given
-        ):
+        allowed = (str, *self.types)
+        given = (value,) if isinstance(value, allowed) else value
+        is_list = isinstance(given, list | tuple)
+        if not is_list or not all(isinstance(each, allowed) for each in given):
             raise _refuse(name, self.wanted, value)
         for each in given:
             if isinstance(each, str) and self.choices:
                 choose(name, each, self.choices)
         return tuple(given)
 
-    def parse(self, name: str, text: str) -> Any:
-        return tuple(part.strip() for part in text.split(","))
-
 
 @dataclasses.dataclass(frozen=True)
 class Levels:
     """A whole number, or one for each axis by name: {"x": 32, "y": 16}, typed x=32,y=16."""
 
-    least: int = 1
     wanted: str = "a whole number of at least 1, or one for each axis by name"
 
     def check(self, name: str, value: Any) -> Any:
-        if isinstance(value, Mapping):
-            good = value and all(isinstance(axis, str) for axis in value)
-            if not good:
-                raise _refuse(name, self.wanted, value)
+        if isinstance(value, Mapping) and value and all(isinstance(axis, str) for axis in value):
             return {axis: self.check(name, level) for axis, level in value.items()}
-        is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not is_whole or value < self.least:
+        if not _is_whole(value, 1):
             raise _refuse(name, self.wanted, value)
         return int(value)
-
-    def parse(self, name: str, text: str) -> Any:
-        if "=" not in text:
-            return int(text) if text.isdecimal() else text
-        pairs = [part.partition("=") for part in text.split(",")]
-        if not all(level.strip().isdecimal() for _, _, level in pairs):
-            return text
-        return {axis.strip(): int(level) for axis, _, level in pairs}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -412,9 +385,6 @@ class Size:
 
     def check(self, name: str, value: Any) -> int:
         return parse_bytes(value)
-
-    def parse(self, name: str, text: str) -> Any:
-        return text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -434,10 +404,6 @@ class Instance:
     def check(self, name: str, value: Any) -> Any:
         if isinstance(value, self.types) or (value is None and self.none):
             return value
-        is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if self.of_number is not None and is_number and value > 0:
+        if self.of_number is not None and _is_whole(value, 1):
             return self.of_number(int(value))
         raise _refuse(name, self.wanted, value)
-
-    def parse(self, name: str, text: str) -> Any:
-        return int(text) if text.isdecimal() else text

@@ -24,7 +24,6 @@ from pann.plot.values import (
     NETWORK,
     POLYNOMIAL,
     SOLUTION,
-    Drawable,
     Values,
     name_of,
     space_axes,
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.text import Text
+
+    from pann.solvers.solution import Solution
 
 DOTS_PER_INCH = 100
 # A GIF has 256 colors, of which these are grays, for letters and lines.
@@ -83,7 +84,7 @@ class Scene:
 
 
 def animate(
-    solution: Drawable, path: str | os.PathLike[str], frames: int = 60, seconds: float | int = 6.0
+    solution: "Solution", path: str | os.PathLike[str], frames: int = 60, seconds: float | int = 6.0
 ) -> None:
     """Write a .gif of the solution from the first time to the last."""
     from matplotlib import style
@@ -97,7 +98,7 @@ def animate(
         write_at_once(path, lambda temporary: write_gif(scene, seconds, temporary))
 
 
-def make_scene(solution: Drawable, frames: int) -> Scene:
+def make_scene(solution: "Solution", frames: int) -> Scene:
     """The figure with its first frame."""
     domain = solution.model.domain
     time, space = str(domain.time), space_axes(domain)

@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from pann.runtime.atomic import write_atomically
+from pann.runtime.atomic import check_writable, write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,15 +21,12 @@ def check_picture(path: str | os.PathLike[str]) -> None:
 
 
 def check_name(path: str | os.PathLike[str], formats: Iterable[str], *, what: str) -> None:
-    """Refuse names with another ending, folders, and names in folders that are not there."""
+    """Refuse names with another ending, and places where no file can be written."""
     file = pathlib.Path(path)
     formats = sorted(formats)
-    if file.is_dir():
-        raise ValueError(f"'{file}' is a folder; name a file in it")
-    if file.suffix[1:].lower() not in formats:
+    if file.suffix[1:].lower() not in formats and not file.is_dir():
         raise ValueError(f"the name of {what} ends in .{', .'.join(formats)}, got '{file}'")
-    if not file.parent.is_dir():
-        raise ValueError(f"there is no folder '{file.parent}' to write to; create it first")
+    check_writable(file)
 
 
 def write_picture(figure: "Figure", path: str | os.PathLike[str]) -> None:

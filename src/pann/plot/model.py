@@ -10,6 +10,8 @@ from jaxtyping import Float
 from pann.domain import Box
 from pann.model.pann import PANN, Parts
 from pann.plot.files import write_at_once
+from pann.plot.solution import Colors, add_bar, draw_map, error_colors
+from pann.plot.values import ERROR, NETWORK, POLYNOMIAL
 from pann.points import tensor_grid
 
 if TYPE_CHECKING:
@@ -34,28 +36,22 @@ def plot_halves(
     panels = {
         "target": true,
         "prediction": network + polynomial,
-        "polynomial half": polynomial,
-        "network half": network,
-        "|error|": np.abs(network + polynomial - true),
+        POLYNOMIAL: polynomial,
+        NETWORK: network,
+        ERROR: np.abs(network + polynomial - true),
     }
     shared = float(np.max(np.abs(true)))
-    limits = {"network half": float(np.max(np.abs(network))) or 1.0}
+    limits = {NETWORK: float(np.max(np.abs(network))) or 1.0}
     figure = Figure(figsize=(17.0, 3.4), layout="constrained")
     axes = figure.subplots(1, len(panels))
-    (left, bottom), (right, top) = model.domain.lower, model.domain.upper
+    across, up = model.domain.names
     for panel, (name, values) in zip(axes, panels.items(), strict=True):
         limit = limits.get(name, shared)
-        colors = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
-        image = panel.imshow(
-            values.reshape(resolution, resolution).T,
-            origin="lower",
-            extent=(left, right, bottom, top),
-            **({"cmap": "magma"} if name == "|error|" else colors),
-        )
+        signed = Colors({"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}, "neither")
+        colors = error_colors(values) if name == ERROR else signed
+        square = values.reshape(resolution, resolution)
+        add_bar([panel], draw_map(panel, model.domain, (across, up), square, colors), colors.extend)
         panel.set_title(name)
-        panel.set_xlabel(model.domain.names[0])
-        figure.colorbar(image, ax=panel, shrink=0.75)
-    axes[0].set_ylabel(model.domain.names[1])
     figure.suptitle(title)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_at_once(path, lambda temporary: figure.savefig(temporary, dpi=110))
@@ -99,8 +95,8 @@ def plot_dependence(
         )
         curves = {
             "prediction": network + polynomial,
-            "polynomial half": polynomial,
-            "network half": network,
+            POLYNOMIAL: polynomial,
+            NETWORK: network,
         }
         for (name, curve), style in zip(curves.items(), ("-", "--", ":"), strict=True):
             panel.plot(at, curve - curve.mean(), style, label=name)

@@ -19,12 +19,10 @@ from pann.plot.values import (
     NETWORK,
     POLYNOMIAL,
     SOLUTION,
-    Drawable,
     Values,
-    middle_of,
+    cuts,
     name_of,
-    space_axes,
-    ticks_along,
+    shown_ticks,
     values_on_grid,
 )
 
@@ -33,6 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
     from matplotlib.legend import Legend
+
+    from pann.solvers.solution import Solution
 
 # ---- Colors ----
 
@@ -129,8 +129,6 @@ def add_bar(panels: Sequence["Axes"], image: "AxesImage", extend: str) -> None:
 
 # ---- The solution ----
 
-LINE_POINTS, MAP_POINTS, SPACE_TIME_POINTS, SNAPSHOT_POINTS = 801, 161, 241, 121
-NUM_SNAPSHOTS = 4
 PANEL, SNAPSHOT = (3.7, 3.1), (2.3, 2.25)  # inches
 # A single row of more panels would be too wide for a page or a screen.
 MAX_COLUMNS, WRAPPED_COLUMNS = 4, 3
@@ -144,7 +142,7 @@ LINES: dict[str, dict[str, Any]] = {
 }
 
 
-def plot(solution: Drawable, path: str | os.PathLike[str] | None = None) -> "Figure":
+def plot(solution: "Solution", path: str | os.PathLike[str] | None = None) -> "Figure":
     """Draw the solution; with a path the picture is also written there."""
     if path is not None:
         check_picture(path)
@@ -158,19 +156,16 @@ def plot(solution: Drawable, path: str | os.PathLike[str] | None = None) -> "Fig
     return figure
 
 
-def ticks_of(solution: Drawable) -> dict[str, np.ndarray]:
+def ticks_of(solution: "Solution") -> dict[str, np.ndarray]:
     """The coordinates along each axis that is drawn, the horizontal one first."""
-    domain = solution.model.domain
-    space, time = space_axes(domain), domain.time
-    if domain.dimension == 1:
-        return {domain.names[0]: ticks_along(domain, domain.names[0], LINE_POINTS)}
-    if time is None:
-        return {axis: ticks_along(domain, axis, MAP_POINTS) for axis in space[:2]}
-    if len(space) == 1:
-        axes = (time, *space)
-        return {axis: ticks_along(domain, axis, SPACE_TIME_POINTS) for axis in axes}
-    times = {time: ticks_along(domain, time, NUM_SNAPSHOTS)}
-    return times | {axis: ticks_along(domain, axis, SNAPSHOT_POINTS) for axis in space[:2]}
+    return shown_ticks(
+        solution.model.domain,
+        line=801,
+        plane=161,
+        space_time=241,
+        times=4,
+        snapshot=121,
+    )
 
 
 def _title(solution: Drawable, shown: tuple[str, ...]) -> str:
@@ -185,18 +180,16 @@ def _title(solution: Drawable, shown: tuple[str, ...]) -> str:
         parts.append(f"relative l2 error {report.rel_l2:.1e}")
     else:
         parts.append(f"relative residual {report.residual:.1e}")
-    cut = [axis for axis in domain.names if axis not in shown]
-    if cut:
-        at = ", ".join(f"{axis} = {middle_of(domain, axis):g}" for axis in cut)
+    if at := cuts(solution.model.domain, shown):
         parts.append(f"slice at {at}")
     return ", ".join(parts)
 
 
-def _has_history(solution: Drawable) -> bool:
+def _has_history(solution: "Solution") -> bool:
     return any(len(values) > 1 for values in solution.report.history.values())
 
 
-def _colors(solution: Drawable, name: str, values: np.ndarray) -> Colors:
+def _colors(solution: "Solution", name: str, values: np.ndarray) -> Colors:
     if name != ERROR:
         return field_colors(values)
     is_evolving = solution.model.domain.time is not None
@@ -209,7 +202,7 @@ def _maps(values: Values) -> Values:
 
 
 def _panels(
-    solution: Drawable, ticks: dict[str, np.ndarray], fields: dict[str, Values]
+    solution: "Solution", ticks: dict[str, np.ndarray], fields: dict[str, Values]
 ) -> "Figure":
     """A row of panels for each field: curves and their error, or a map for each of its values."""
     from matplotlib.figure import Figure
@@ -290,7 +283,7 @@ def _draw_lines(
         panel.legend(frameon=False, fontsize="small")
 
 
-def _draw_convergence(solution: Drawable, empty: str | None, panel: "Axes") -> None:
+def _draw_convergence(solution: "Solution", empty: str | None, panel: "Axes") -> None:
     """`empty` says where there is room for the legend outside."""
     draw_history(panel, solution.report.history)
     panel.set_title("convergence")
@@ -304,7 +297,7 @@ def _draw_convergence(solution: Drawable, empty: str | None, panel: "Axes") -> N
 
 
 def _snapshots(
-    solution: Drawable, ticks: dict[str, np.ndarray], fields: dict[str, Values]
+    solution: "Solution", ticks: dict[str, np.ndarray], fields: dict[str, Values]
 ) -> "Figure":
     """A row for each field and half, in colors that mean the same at all times."""
     from matplotlib.figure import Figure
@@ -347,10 +340,10 @@ def _snapshots(
 MEASURED = ("fresh residual", "held_out", "error")
 STEP = "step"
 FEW_RECORDS = 30
-NUM_COLORS = 10
+NUM_COLORS, STROKES = 10, ("-", "-.", ":")
 
 
-def plot_history(solution: Drawable, path: str | os.PathLike[str] | None = None) -> "Figure":
+def plot_history(solution: "Solution", path: str | os.PathLike[str] | None = None) -> "Figure":
     """Draw the history of a solution's report; with a path the picture is also written there."""
     from matplotlib.figure import Figure
 
@@ -385,7 +378,14 @@ def draw_history(panel: "Axes", history: Mapping[str, Sequence[float]]) -> None:
         is_shown = np.isfinite(drawn) & (drawn > 0)
         label = name if np.any(is_shown) else f"{name} (never above 0)"
         drawn[~is_shown] = np.nan
-        style = _measured_style(name) if name in MEASURED else _term_style(terms.index(name))
+        style: dict[str, Any]
+        if name in MEASURED:
+            stroke = ":" if name == "error" else "--"
+            style = {"color": "black", "linestyle": stroke, "linewidth": 1.8, "zorder": 3}
+        else:
+            # Where the colors repeat, the strokes differ.
+            repeat, color = divmod(terms.index(name), NUM_COLORS)
+            style = {"color": f"C{color}", "linestyle": STROKES[repeat % 3], "linewidth": 1.4}
         # A single record between gaps shows only as a mark.
         marker = "o" if len(drawn) < FEW_RECORDS else None
         at = np.arange(len(drawn)) if steps is None else steps
@@ -403,14 +403,3 @@ def legend_outside(panel: "Axes", *, below: bool = False) -> "Legend":
     legend = panel.legend(loc="upper left", bbox_to_anchor=corner, borderaxespad=0.0, frameon=False)
     legend.set_in_layout(False)
     return legend
-
-
-def _measured_style(name: str) -> dict[str, Any]:
-    stroke = ":" if name == "error" else "--"
-    return {"color": "black", "linestyle": stroke, "linewidth": 1.8, "zorder": 3}
-
-
-def _term_style(number: int) -> dict[str, Any]:
-    # Where the colors repeat, the strokes differ.
-    stroke = ("-", "-.", ":")[number // NUM_COLORS % 3]
-    return {"color": f"C{number % NUM_COLORS}", "linestyle": stroke, "linewidth": 1.4}

@@ -3,54 +3,24 @@
 All points go to the model in one call, also those of many times: frames compile nothing.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
 from pann.domain import Box
-from pann.model.pann import PANN
 from pann.pde.evaluation import evaluate_parts
-from pann.pde.hard_conditions import Ansatz
-from pann.pde.problem import Problem
 from pann.points import tensor_grid
+
+if TYPE_CHECKING:
+    from pann.solvers.solution import Solution
 
 SOLUTION, POLYNOMIAL, NETWORK = "solution", "polynomial half", "network half"
 EXACT, ERROR = "exact", "|error|"
 
 # Arrays on a grid by the names above.
 Values = dict[str, np.ndarray]
-
-
-@runtime_checkable
-class Quality(Protocol):
-    """What a picture needs of a solution's report."""
-
-    @property
-    def degree(self) -> int: ...
-    @property
-    def residual(self) -> float: ...
-    @property
-    def rel_l2(self) -> float | None: ...
-    @property
-    def history(self) -> Mapping[str, Sequence[float]]: ...
-
-
-@runtime_checkable
-class Drawable(Protocol):
-    """What a picture needs of a solution."""
-
-    @property
-    def model(self) -> PANN: ...
-    @property
-    def ansatz(self) -> Ansatz | None: ...
-    @property
-    def fields(self) -> tuple[str, ...]: ...
-    @property
-    def report(self) -> Quality: ...
-    @property
-    def problem(self) -> Problem | None: ...
 
 
 def space_axes(domain: Box) -> tuple[str, ...]:
@@ -64,7 +34,42 @@ def ticks_along(domain: Box, axis: str, count: int) -> Float[np.ndarray, " count
     return np.linspace(domain.lower[index], domain.upper[index], count)
 
 
-def name_of(solution: Drawable) -> str:
+def shown_ticks(
+    domain: Box, line: int, plane: int, space_time: int, times: int, snapshot: int
+) -> dict[str, Float[np.ndarray, " _"]]:
+    """Ticks, so many, of the axes that are drawn, the horizontal one first.
+
+    One axis is a `line`, two of space a `plane`, time and one of space `space_time`; of more there
+    are `times`, each a `snapshot`.
+    """
+    space, time = space_axes(domain), domain.time
+    if domain.dimension == 1:
+        counts = {domain.names[0]: line}
+    elif time is None:
+        counts = dict.fromkeys(space[:2], plane)
+    elif len(space) == 1:
+        counts = dict.fromkeys((time, *space), space_time)
+    else:
+        counts = {time: times} | dict.fromkeys(space[:2], snapshot)
+    return {axis: ticks_along(domain, axis, count) for axis, count in counts.items()}
+
+
+def cuts(domain: Box, ticks: Collection[str]) -> str:
+    """Where the axes without ticks are cut, in the middle: y = 0.5, z = 0."""
+    cut = (axis for axis in domain.names if axis not in ticks)
+    return ", ".join(f"{axis} = {middle_of(domain, axis):g}" for axis in cut)
+
+
+def grid_points(
+    domain: Box, ticks: Mapping[str, Float[np.ndarray, " _"]]
+) -> Float[np.ndarray, "points d"]:
+    """The points of the ticks, in their order, which need not be that of the domain."""
+    order = (*ticks, *(axis for axis in domain.names if axis not in ticks))
+    grid = tensor_grid(*(ticks.get(axis, np.array([middle_of(domain, axis)])) for axis in order))
+    return grid[:, [order.index(axis) for axis in domain.names]]
+
+
+def name_of(solution: "Solution") -> str:
     return "solution" if solution.problem is None else solution.problem.name
 
 
@@ -74,39 +79,24 @@ def middle_of(domain: Box, axis: str) -> float:
 
 
 def values_on_grid(
-    solution: Drawable, ticks: Mapping[str, Float[np.ndarray, " _"]]
+    solution: "Solution", ticks: Mapping[str, Float[np.ndarray, " _"]]
 ) -> dict[str, Values]:
     """For every field its values by name, in the shape of the ticks, which come in any order.
 
     Axes without ticks are cut in the middle. The halves are there if there are two of them, the
     exact solution and the error where the problem knows it.
     """
-    domain = solution.model.domain
-    axes = {axis: ticks.get(axis, np.array([middle_of(domain, axis)])) for axis in domain.names}
-    # In the order of the ticks, which need not be that of the domain.
-    order = (*ticks, *(axis for axis in domain.names if axis not in ticks))
-    grid = tensor_grid(*(axes[axis] for axis in order))
-    points = grid[:, [order.index(axis) for axis in domain.names]]
+    points = grid_points(solution.model.domain, ticks)
     shape = tuple(len(along) for along in ticks.values())
     network, polynomial = evaluate_parts(solution.model, solution.ansatz, points)
-    exact = None
-    if solution.problem is not None and solution.problem.exact is not None:
-        exact = list(solution.problem.exact_at(points))
-    fields = {}
-    for number, field in enumerate(solution.fields):
-        value = network[:, number] + polynomial[:, number]
-        values = {SOLUTION: value}
-        if _has_two_halves(solution):
-            values[POLYNOMIAL] = polynomial[:, number]
-            values[NETWORK] = network[:, number]
-        if exact is not None:
-            values[EXACT] = exact[number]
-            values[ERROR] = np.abs(value - exact[number])
-        fields[field] = {name: array.reshape(shape) for name, array in values.items()}
-    return fields
-
-
-def _has_two_halves(solution: Drawable) -> bool:
+    values = {SOLUTION: network + polynomial}
     # The lift of an ansatz counts as the polynomial's, also where all terms are pruned.
-    polynomial = solution.model.num_terms > 0 or solution.ansatz is not None
-    return polynomial and solution.model.num_units > 0
+    if solution.model.num_units and (solution.model.num_terms or solution.ansatz is not None):
+        values |= {POLYNOMIAL: polynomial, NETWORK: network}
+    if solution.problem is not None and solution.problem.exact is not None:
+        values[EXACT] = solution.problem.exact_at(points).T
+        values[ERROR] = np.abs(values[SOLUTION] - values[EXACT])
+    return {
+        field: {name: array[:, number].reshape(shape) for name, array in values.items()}
+        for number, field in enumerate(solution.fields)
+    }

@@ -18,13 +18,20 @@ from jaxtyping import Bool, Float
 
 from pann.basis import Basis, make_basis
 from pann.domain import Box
-from pann.methods import MLP, FitMethod, Hybrid, Polynomial, Products, RunOptions, Training
+from pann.methods import MLP, FitMethod, Hybrid, Products, RunOptions, Training
 from pann.model.architecture import Architecture, check_widths
 from pann.model.extrapolation import tolerated
 from pann.model.pann import PANN
-from pann.network import Activation, EmbeddingOptions, PeriodicFeatures, activation_named
+from pann.network import EmbeddingOptions, PeriodicFeatures
 from pann.regression.degree import choose_basis
-from pann.regression.fit import ROWS_PER_TERM, Fit, fit_run, padded_size
+from pann.regression.fit import (
+    ROWS_PER_TERM,
+    Fit,
+    architecture_of,
+    fit_run,
+    padded_size,
+    sizes_of,
+)
 from pann.regression.fit import Data as FitData
 from pann.regression.options import AUTO, Options
 from pann.regression.scaling import (
@@ -37,7 +44,7 @@ from pann.regression.scaling import (
 )
 from pann.runtime.chunks import parse_bytes
 from pann.runtime.limits import Report
-from pann.training import Adam, Cosine, Outcome, Recipe, Ridge, Sizes
+from pann.training import Adam, Cosine, Outcome, Ridge, Sizes
 from pann.training.linear import RIDGE_ROWS
 from pann.training.recipes import needs_whole_table
 
@@ -124,33 +131,20 @@ class View:
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """A model to try: its features and basis, its network, and its training."""
+    """A model to try: its features and basis, and the method that fits it."""
 
     name: str
     view: View
-    recipe: str | Recipe
+    method: FitMethod
     precision: str
-    constraint: str | None
-    widths: tuple[int, ...] = ()
-    activation: str | Activation = "tanh"
-    embedding: EmbeddingOptions | None = None
-    dropout: float = 0.0
+
+    @property
+    def architecture(self) -> Architecture:
+        return architecture_of(self.method, self.view.basis, self.precision)
 
     def sizes(self, data: Data) -> Sizes:
         """How much there is to train."""
-        num_terms, num_outputs = self.view.basis.num_terms, data.target.shape[1]
-        architecture = Architecture(
-            widths=self.widths,
-            activation=activation_named(self.activation),
-            embedding=self.embedding,
-            dropout=self.dropout,
-            initialization=None,
-            bias=num_terms == 0,
-            precision=self.precision,
-        )
-        with jax.enable_x64(True):
-            count = architecture.num_network_parameters(len(self.view.active), num_outputs)
-        return Sizes(data.num_train, num_terms, count, num_outputs, self.dropout > 0)
+        return sizes_of(self.architecture, self.view.basis, data.num_train, data.target.shape[1])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -226,7 +220,7 @@ def _fit(data: Data, candidate: Candidate, options: Options, report: Report) -> 
             held_out=data.held_out,
             pad=True,
         ),
-        _method(candidate, options),
+        candidate.method,
         RunOptions(
             trials=options.trials,
             seed=options.seed,
@@ -235,37 +229,6 @@ def _fit(data: Data, candidate: Candidate, options: Options, report: Report) -> 
         ),
         report,
         ctrl_c=False,
-    )
-
-
-def _method(candidate: Candidate, options: Options) -> FitMethod:
-    """How a candidate is fitted."""
-    basis, recipe = candidate.view.basis, candidate.recipe
-    network = None
-    if candidate.widths:
-        network = MLP(
-            width=candidate.widths,
-            activation=candidate.activation,
-            embedding=candidate.embedding,
-            dropout=candidate.dropout,
-        )
-    if recipe == "products":
-        return Products(basis=basis)
-    if recipe == "default" and network is None:
-        return Polynomial(basis=basis, preconditioner=options.preconditioner)
-    if recipe == "default":
-        return Hybrid(
-            basis=basis,
-            network=network,
-            constraint=candidate.constraint or "exact",
-            preconditioner=options.preconditioner,
-        )
-    return Training(
-        stages=None if isinstance(recipe, str) else recipe,
-        basis=basis,
-        network=network,
-        constraint=candidate.constraint or ("E" if recipe == "paper" else "none"),
-        preconditioner=options.preconditioner,
     )
 
 
@@ -355,7 +318,13 @@ def _candidates(data: Data, options: Options) -> list[Candidate]:
 
 def _polynomial(view: View, options: Options) -> Candidate:
     """Ridge regression, no network."""
-    return Candidate("polynomial", view, (Ridge(),), options.get("precision", "float64"), "none")
+    method = Training(
+        stages=(Ridge(),),
+        basis=view.basis,
+        network=None,
+        preconditioner=options.preconditioner,
+    )
+    return Candidate("polynomial", view, method, options.get("precision", "float64"))
 
 
 def _second_order(data: Data, view: View, options: Options) -> Candidate | None:
@@ -363,11 +332,9 @@ def _second_order(data: Data, view: View, options: Options) -> Candidate | None:
 
     Its three layers have the largest width from 4 to 16 that leaves 2.5 rows for every parameter.
     """
-    precision, constraint = options.get("precision", "float64"), options.get("constraint", None)
     for width in range(16, 3, -2):
-        candidate = Candidate(
-            "second order", view, "default", precision, constraint, widths=(width,) * 3
-        )
+        method = _hybrid(view.basis, MLP(width=(width,) * 3, activation="tanh"), options)
+        candidate = Candidate("second order", view, method, options.get("precision", "float64"))
         sizes = candidate.sizes(data)
         if 2.5 * sizes.num_network_parameters <= data.num_train:
             return candidate if sizes.newton_operations <= SECOND_ORDER_OPERATIONS else None
@@ -390,32 +357,59 @@ def _gradient(data: Data, options: Options) -> Candidate:
         record_every=steps_per_epoch,
     )
     scaling = scale_by_rank(data.rows[~data.held_out])
+    view = _view(data, scaling, options, rows_per_term=ROWS_PER_TREND, always_linear=False)
     # b starts at zero: from the ridge solution the two halves end up worse together.
-    return Candidate(
-        "gradient",
-        _view(data, scaling, options, rows_per_term=ROWS_PER_TREND, always_linear=False),
-        (adam,),
-        options.get("precision", "float32"),
-        options.get("constraint", "none"),
-        widths=check_widths(options.get("width", 128), options.depth),
-        activation=options.get("activation", "tanh"),
-        embedding=options.get("embedding", EMBEDDING),
-        dropout=options.get("dropout", 0.2),
+    method = Training(
+        stages=(adam,),
+        basis=view.basis,
+        network=_network(options, width=128, embedding=EMBEDDING, dropout=0.2),
+        constraint=options.get("constraint", "none"),
+        preconditioner=options.preconditioner,
     )
+    return Candidate("gradient", view, method, options.get("precision", "float32"))
 
 
 def _as_asked(data: Data, options: Options) -> Candidate:
     """The user's recipe, on a plain network unless more was asked for."""
-    return Candidate(
-        "as asked",
-        _by_range(data, options),
-        options.recipe,
-        options.get("precision", "float64"),
-        options.get("constraint", None),
-        widths=check_widths(options.get("width", 32), options.depth),
+    view, network, recipe = _by_range(data, options), _network(options, width=32), options.recipe
+    method: FitMethod
+    if recipe == "products":
+        method = Products(basis=view.basis)
+    elif recipe == "default":
+        method = _hybrid(view.basis, network, options)
+    else:
+        method = Training(
+            stages=None if isinstance(recipe, str) else recipe,
+            basis=view.basis,
+            network=network,
+            constraint=options.get("constraint", "E" if recipe == "paper" else "none"),
+            preconditioner=options.preconditioner,
+        )
+    return Candidate("as asked", view, method, options.get("precision", "float64"))
+
+
+def _hybrid(basis: Basis, network: MLP, options: Options) -> Hybrid:
+    return Hybrid(
+        basis=basis,
+        network=network,
+        constraint=options.get("constraint", "exact"),
+        preconditioner=options.preconditioner,
+    )
+
+
+def _network(
+    options: Options,
+    *,
+    width: int,
+    embedding: EmbeddingOptions | None = None,
+    dropout: float = 0.0,
+) -> MLP:
+    """The network that was asked for; these sizes where the user left the choice."""
+    return MLP(
+        width=check_widths(options.get("width", width), options.depth),
         activation=options.get("activation", "tanh"),
-        embedding=options.get("embedding", None),
-        dropout=options.get("dropout", 0.0),
+        embedding=options.get("embedding", embedding),
+        dropout=options.get("dropout", dropout),
     )
 
 

@@ -49,7 +49,12 @@ def describe_contents(contents: Contents, path: pathlib.Path) -> dict[str, Any]:
         kind="regressor",
         pann_version=contents.pann_version,
         format_version=contents.format_version,
-        features=_ranges(loaded.feature_names_, scaling.low, scaling.high),
+        features=[
+            {"name": name, "low": float(low), "high": float(high)}
+            for name, low, high in zip(
+                loaded.feature_names_, scaling.low, scaling.high, strict=True
+            )
+        ],
         targets=target_names(loaded),
         **what_was_fitted(loaded),
         held_out_error=loaded.held_out_error_,
@@ -84,16 +89,9 @@ def what_was_fitted(regressor: PANNRegressor) -> dict[str, Any]:
 
 def leading_terms(terms: Sequence[Term]) -> list[dict[str, Any]]:
     """The first terms as JSON, without those that are rounding."""
-    sizes = [float(np.max(np.abs(term.coefficients))) for term in terms]
+    size = lambda term: float(np.max(np.abs(term.coefficients)))
     return [
         {"term": term.name, "coefficients": [float(c) for c in term.coefficients]}
-        for term, size in list(zip(terms, sizes, strict=True))[:NUM_LEADING_TERMS]
-        if size > ROUND_OFF * sizes[0]
-    ]
-
-
-def _ranges(names: list[str], low: np.ndarray, high: np.ndarray) -> list[dict[str, Any]]:
-    return [
-        {"name": name, "low": float(a), "high": float(b)}
-        for name, a, b in zip(names, low, high, strict=True)
+        for term in terms[:NUM_LEADING_TERMS]
+        if size(term) > ROUND_OFF * size(terms[0])
     ]

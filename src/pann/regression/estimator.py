@@ -12,12 +12,10 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from pann.basis.index_sets import INDEX_SETS
 from pann.io import Contents, FileError
-from pann.model.architecture import PRECISIONS
+from pann.methods.options import Flag, Real, option, own_options, parameters_section
 from pann.model.extrapolation import warn_outside
 from pann.model.pann import Parts, Term
-from pann.network.activations import ACTIVATIONS
 from pann.points import subsample
 from pann.regression.candidates import TableFit, fit_table
 from pann.regression.files import TableRecord
@@ -27,19 +25,10 @@ from pann.regression.options import AUTO, Options
 from pann.regression.scaling import distance_outside
 from pann.regression.sensitivity import SobolIndices, sobol_indices
 from pann.runtime.progress import progress_bar
-from pann.training.loss import CONSTRAINT_NAMES
-from pann.training.recipes import NAMES as RECIPE_NAMES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CHOICES = {
-    "index_set": tuple(INDEX_SETS),
-    "activation": tuple(ACTIVATIONS),
-    "constraint": CONSTRAINT_NAMES,
-    "recipe": RECIPE_NAMES,
-    "precision": PRECISIONS,
-}
 SAMPLE_ROWS = 256
 
 
@@ -53,40 +42,8 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     the model (see `pann.model.extrapolation`). Farther outside a feature counts as the end of that,
     and `predict` warns.
 
-    Parameters
-    ----------
-    degree : int, None or "auto"
-        Degree of the polynomial half; None leaves it out.
-    index_set : "auto", "total_degree", "hyperbolic_cross" or "tensor_product"
-    width : int, tuple of int or "auto"
-        Units of the hidden layers; 0 leaves the network out.
-    depth : int
-        Number of hidden layers where `width` is one number.
-    activation : "auto", "tanh", "relu", "repu" or "sin"
-    embedding : "auto", None, or `PeriodicFeatures`, `RandomFourier`, `AxisUnits`
-        What the network gets of the features; None: the features themselves.
-    dropout : float or "auto"
-    constraint : "auto", "none", "A" to "H", "l1" or "exact"
-        Weak orthogonality between the halves, or the exact one.
-    preconditioner : bool
-        The Christoffel preconditioner K.
-    recipe : "auto", "default", "paper", "products" or a tuple of stages
-    trials : int
-        Networks trained from different starts; the prediction is their mean.
-    validation_fraction : float
-        Fraction of the rows held out, to choose a model and to stop its training.
-    early_stopping : bool
-        Whether to hold rows out; the best state on them is restored. Without, models cannot be
-        compared, and the last candidate is trained.
-    precision : "auto", "float64" or "float32"
-        Of the training; predictions are always in double precision.
-    memory : int or str
-        Bytes for the table of the polynomial half and its copies, also as "2GB". A larger table
-        is evaluated in chunks or minibatches of rows; the degree is bounded where a recipe, or
-        ridge regression on 50,000 rows, needs more.
-    random_state : int, RandomState or None
-    verbose : bool
-        A progress bar on a terminal.
+    Parameters are listed below; where the default is "auto", None means it, too, except for the
+    degree and the embedding.
 
     Attributes
     ----------
@@ -108,12 +65,21 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     preconditioner: Any = False
     recipe: Any = AUTO
     trials: Any = 1
-    validation_fraction: Any = 0.1
-    early_stopping: Any = True
+    validation_fraction: Any = option(
+        0.1,
+        "fraction of the rows held out, to choose a model and to stop its training",
+        Real(above=0.0, below=1.0),
+    )
+    early_stopping: Any = option(
+        True,
+        "whether to hold rows out; the best state on them is restored. Without, models cannot be "
+        "compared, and the last candidate is trained",
+        Flag(),
+    )
     precision: Any = AUTO
     memory: Any = "2GB"
-    random_state: Any = None
-    verbose: Any = False
+    random_state: Any = option(None, "for all random choices: a number, a RandomState or None")
+    verbose: Any = option(False, "a progress bar on a terminal", Flag())
 
     def fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> "PANNRegressor":
         """Fit to rows X (rows, features) and values y (rows,) or (rows, outputs)."""
@@ -133,14 +99,10 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return self
 
     def _set_fit(self, fitted: TableFit, sample: np.ndarray) -> None:
-        self.fit_ = fitted
+        self.fit_, self._sample = fitted, sample
         self.degree_, self.how_ = fitted.degree, fitted.how
-        self.held_out_error_ = None
-        if fitted.held_out_error is not None:
-            self.held_out_error_ = fitted.held_out_error * float(
-                np.sqrt(np.mean(fitted.targets.deviation**2))
-            )
-        self._sample = sample
+        error, unit = fitted.held_out_error, np.sqrt(np.mean(fitted.targets.deviation**2))
+        self.held_out_error_ = None if error is None else error * float(unit)
 
     def predict(
         self, X: Any, return_std: bool = False
@@ -257,12 +219,11 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         fraction = self.validation_fraction
         if not isinstance(fraction, float | np.floating) or not 0 < fraction < 1:
             raise ValueError(f"validation_fraction is between 0 and 1, got {fraction!r}")
-        names = {field.name for field in dataclasses.fields(Options)}
+        values = {each.name: getattr(self, each.name) for each in _SHARED}
         # None has a meaning for the degree and the embedding alone.
         given: dict[str, Any] = {
             name: AUTO if value is None and name not in ("degree", "embedding") else value
-            for name, value in self.get_params(deep=False).items()
-            if name in names
+            for name, value in values.items()
         }
         given |= {
             "preconditioner": bool(self.preconditioner),
@@ -273,6 +234,16 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "fit_")
+
+
+_FIELDS = PANNRegressor.__dataclass_fields__
+_SHARED = [
+    dataclasses.replace(each, default=_FIELDS[each.name].default)
+    for each in own_options(Options)
+    if each.name in _FIELDS
+]
+_SECTION = parameters_section([*_SHARED, *own_options(PANNRegressor)])
+PANNRegressor.__doc__ = f"{PANNRegressor.__doc__}{_SECTION}"
 
 
 def load(contents: Contents) -> PANNRegressor:
@@ -286,7 +257,7 @@ def load(contents: Contents) -> PANNRegressor:
     if record.features_are_named:
         regressor.feature_names_in_ = np.array(record.features, dtype=object)
     if record.targets is not None:
-        regressor.target_names_ = record.targets
+        regressor.target_names_ = list(record.targets)
     regressor._single_output = record.single_output
     regressor._set_fit(record.fit, record.sample)
     return regressor

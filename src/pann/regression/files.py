@@ -1,6 +1,7 @@
 """A fitted table as a `.pann` file: scalings, names, how it was trained, every trial."""
 
 import os
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,9 +33,9 @@ class TableRecord(NamedTuple):
 
     fit: TableFit
     sample: np.ndarray
-    features: list[str]
+    features: Sequence[str]
     features_are_named: bool
-    targets: list[str] | None
+    targets: Sequence[str] | None
     single_output: bool
     options: dict[str, Any]
 
@@ -55,25 +56,22 @@ def _ranks(values: Values) -> RankScaling:
     return RankScaling(values.knots, values.places)
 
 
+def _columns(*names: str, length: tuple[None, ...] = ()) -> Callable[[Values], Shapes]:
+    """Arrays with a column for each feature."""
+    return lambda of: {name: ("float64", (*length, len(of.features))) for name in names}
+
+
 SCALING = OneOf(
     "the scaling",
     {
         "range": Record(
-            RangeScaling,
-            "the scaling",
-            {},
-            lambda of: {
-                name: ("float64", (len(of.features),))
-                for name in ("low", "high", "bulk_low", "bulk_high")
-            },
+            RangeScaling, "the scaling", {}, _columns("low", "high", "bulk_low", "bulk_high")
         ),
         "rank": Record(
             RankScaling,
             "the scaling",
             {},
-            lambda of: {
-                name: ("float64", (None, len(of.features))) for name in ("knots", "places")
-            },
+            _columns("knots", "places", length=(None,)),
             build=_ranks,
         ),
     },
@@ -143,15 +141,7 @@ def _build(values: Values) -> TableRecord:
         outcomes={},
         **{name: getattr(values, name) for name in _REPORT},
     )
-    return TableRecord(
-        fitted,
-        values.sample,
-        list(values.features),
-        values.features_are_named,
-        None if values.targets is None else list(values.targets),
-        values.single_output,
-        values.options,
-    )
+    return TableRecord(fitted, **{name: getattr(values, name) for name in TableRecord._fields[1:]})
 
 
 _REPORT = ("degree", "how", "held_out_error")

@@ -1,10 +1,8 @@
 """fit(points, values, method): make the tables, train the trials, give back a `Fit`."""
 
 import dataclasses
-import functools
 import math
 import time
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -96,37 +94,24 @@ def prepare(
     data: Data, method: FitMethod, run: RunOptions, report: Report | None = None
 ) -> Prepared:
     """Check a method against the data, make the rows, and draw the trials."""
-    recipe = recipe_of(method)
+    recipe, loss = recipe_and_loss(method)
     samples = check_samples(data.points, data.values, data.sample_weight, data.domain)
     domain, num_outputs = samples.domain, samples.target.shape[1]
-    network = MLP() if isinstance(method, Hybrid) else None
-    if isinstance(method, Hybrid | Training) and method.network is not None:
-        network = method.network
-    is_paper, widths = recipe == "paper", _widths(network)
+    is_paper = recipe == "paper"
     held_out = data.held_out
     if held_out is None:
-        is_guarded = bool(widths) or recipe == "products"
+        is_guarded = _network_of(method) is not None or recipe == "products"
         held_out = 0.1 if is_guarded and not is_paper else 0.0
     train, validation = _split(len(samples.coordinates), held_out, run.seed)
     basis, chosen = _basis(domain, method.degree, method.basis, len(train))
-    architecture = _architecture(network, widths, basis, run.precision)
+    architecture = architecture_of(method, basis, run.precision)
     if not architecture.widths and basis.num_terms == 0:
         raise ValueError("without a network and without a degree there is nothing to fit")
-    loss = make_loss(method)
 
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
-        sizes = Sizes(
-            num_points=len(train),
-            num_terms=basis.num_terms,
-            num_network_parameters=architecture.num_network_parameters(
-                domain.dimension, num_outputs
-            ),
-            num_outputs=num_outputs,
-            dropout=architecture.dropout > 0,
-            precision=run.precision,
-        )
+        sizes = sizes_of(architecture, basis, len(train), num_outputs)
         stages, why = recipe_named(recipe, sizes)
-        check_constraint(method, stages)
+        _check_constraint(method, loss, stages)
         # A penalty holds a plane with more columns than rows in check.
         penalized = np.max(basis.degrees, initial=0) <= 1 and any(
             isinstance(stage, Ridge) for stage in stages
@@ -134,15 +119,16 @@ def prepare(
         _check_enough_points(
             basis, len(train), may_be_fewer=penalized or (is_paper and loss.constraint != "exact")
         )
-        make_rows: Callable[[np.ndarray], TrainingRows] = functools.partial(
-            _rows, samples, basis, precision=run.precision, pad=data.pad
-        )
         largest = _rows_per_chunk(len(train), architecture, basis, run)
-        if largest < len(train) or (chunks.several() and can_chunk(stages, loss, basis)):
+        in_chunks = largest < len(train) or (chunks.several() and can_chunk(stages, loss, basis))
+        if in_chunks:
             check_chunks(stages, loss, basis)
-            make_rows = functools.partial(
-                _chunked, samples, basis, precision=run.precision, largest=largest
-            )
+
+        def make_rows(chosen: np.ndarray) -> TrainingRows:
+            if in_chunks:
+                return _chunked(samples, basis, chosen, run.precision, largest)
+            return _rows(samples, basis, chosen, run.precision, pad=data.pad)
+
         train_rows = make_rows(train)
         key, init_key = jax.random.split(jax.random.key(run.seed))
         scales = None
@@ -187,30 +173,22 @@ def prepare(
     )
 
 
-def recipe_of(method: FitMethod) -> str | Recipe:
-    """The stages of a method, or the name of those that depend on the data."""
+def recipe_and_loss(method: FitMethod) -> tuple[str | Recipe, Loss]:
+    """The stages of a method, or the name of those that depend on the data, and their loss."""
     if isinstance(method, FitMethod):
         check_verb(method, "fit")
-    if isinstance(method, Hybrid) and method.network is not None and method.network.gated:
-        raise ValueError(
-            "gated layers are fitted to data by gradients; use pann.Training(...), or gated=False"
-        )
     match method:
-        case Polynomial() | Hybrid():
-            return "default"
-        case Training():
-            return "paper" if method.stages is None else method.stages
+        case Polynomial():
+            return "default", Loss("exact")
         case Products():
-            return "products"
-    raise ValueError(
-        "the method of a fit is Polynomial(...), Hybrid(...), Training(...) or Products(...) of "
-        f"pann, got {method!r}"
-    )
-
-
-def make_loss(method: FitMethod) -> Loss:
-    """The loss that a method trains with."""
-    match method:
+            return "products", Loss("none")
+        case Hybrid():
+            if method.network is not None and method.network.gated:
+                raise ValueError(
+                    "gated layers are fitted to data by gradients; use pann.Training(...), or "
+                    "gated=False"
+                )
+            return "default", Loss(method.constraint)
         case Training():
             for name, goes_with in {"constraint_weight": WEIGHTED, "norm": WEAK}.items():
                 if getattr(method, name) is not None and method.constraint not in goes_with:
@@ -218,41 +196,43 @@ def make_loss(method: FitMethod) -> Loss:
                         f"{name} has no effect with the constraint '{method.constraint}'; leave it "
                         f"out, or give a constraint of {', '.join(goes_with)}"
                     )
-            return Loss(
+            return "paper" if method.stages is None else method.stages, Loss(
                 method.constraint,
                 1e-3 if method.constraint_weight is None else method.constraint_weight,
                 norm=method.norm or "frobenius",
                 reduction=method.reduction,
             )
-        case Products():
-            return Loss("none")
-        case Hybrid():
-            return Loss(method.constraint)
-    return Loss("exact")
+    raise ValueError(
+        "the method of a fit is Polynomial(...), Hybrid(...), Training(...) or Products(...) of "
+        f"pann, got {method!r}"
+    )
 
 
-def check_constraint(method: FitMethod, stages: Recipe) -> None:
+def _check_constraint(method: FitMethod, loss: Loss, stages: Recipe) -> None:
     """Refuse a constraint that no stage reads."""
     own = isinstance(method, Training) and method.stages is not None
-    given = method.constraint if isinstance(method, Training) and own else "none"
-    if given in WEIGHTED and not follows_gradients(stages):
+    if own and loss.constraint in WEIGHTED and not follows_gradients(stages):
         raise ValueError(
-            f"the constraint '{given}' has no effect: no stage follows gradients of the loss; give "
-            "Training.paper(), stages Adam and LBFGS, or constraint='exact'"
+            f"the constraint '{loss.constraint}' has no effect: no stage follows gradients of the "
+            "loss; give Training.paper(), stages Adam and LBFGS, or constraint='exact'"
         )
 
 
-def _widths(network: MLP | None) -> tuple[int, ...]:
-    if network is None:
-        return ()
-    width = DEFAULT_WIDTH if network.width is None else network.width
-    return check_widths(width, DEFAULT_DEPTH if network.depth is None else network.depth)
+def _network_of(method: FitMethod) -> MLP | None:
+    """The network that a method trains, if it does."""
+    if isinstance(method, Hybrid | Training):
+        return MLP() if method.network is None and isinstance(method, Hybrid) else method.network
+    return None
 
 
-def _architecture(
-    network: MLP | None, widths: tuple[int, ...], basis: Basis, precision: str
-) -> Architecture:
-    network = MLP() if network is None else network
+def architecture_of(method: FitMethod, basis: Basis, precision: str) -> Architecture:
+    """The network of a method with every size; it has no layers where there is none."""
+    network = _network_of(method)
+    widths: tuple[int, ...] = ()
+    if network is not None:
+        width = DEFAULT_WIDTH if network.width is None else network.width
+        widths = check_widths(width, DEFAULT_DEPTH if network.depth is None else network.depth)
+    network = network or MLP()
     return Architecture(
         widths=widths,
         activation=activation_named(network.activation or "tanh"),
@@ -265,13 +245,26 @@ def _architecture(
     )
 
 
+def sizes_of(architecture: Architecture, basis: Basis, num_points: int, num_outputs: int) -> Sizes:
+    """How much there is to train on that many points."""
+    with jax.enable_x64(True):
+        count = architecture.num_network_parameters(basis.domain.dimension, num_outputs)
+    return Sizes(
+        num_points=num_points,
+        num_terms=basis.num_terms,
+        num_network_parameters=count,
+        num_outputs=num_outputs,
+        dropout=architecture.dropout > 0,
+        precision=architecture.precision,
+    )
+
+
 def _filled(method: FitMethod, basis: Basis, architecture: Architecture) -> FitMethod:
     """The method with the sizes that were chosen for it."""
     own: dict[str, Any] = {}
     if method.degree == "auto" and method.basis is None:
         own["degree"] = int(np.max(basis.degrees, initial=0))
-    if isinstance(method, Hybrid | Training) and architecture.widths:
-        network = MLP() if method.network is None else method.network
+    if network := _network_of(method):
         if network.width is None:
             network = dataclasses.replace(network, width=architecture.widths, depth=None)
         own["network"] = network
@@ -285,7 +278,7 @@ def _mean_square(
     return float(np.mean(weights * np.sum(values**2, axis=1)))
 
 
-def _rows(samples: Samples, basis: Basis, chosen: np.ndarray, *, precision: str, pad: bool) -> Rows:
+def _rows(samples: Samples, basis: Basis, chosen: np.ndarray, precision: str, *, pad: bool) -> Rows:
     count = len(chosen)
     if pad:
         chosen = np.resize(chosen, padded_size(count))
@@ -323,7 +316,7 @@ def _rows_per_chunk(count: int, architecture: Architecture, basis: Basis, run: R
 
 
 def _chunked(
-    samples: Samples, basis: Basis, chosen: np.ndarray, *, precision: str, largest: int
+    samples: Samples, basis: Basis, chosen: np.ndarray, precision: str, largest: int
 ) -> ChunkedData:
     parts = chunking(len(chosen), largest)
     x = np.empty((len(chosen), samples.domain.dimension), precision)
@@ -358,17 +351,17 @@ def _basis(
         return basis, ""
     if degree == "auto":
         return _default_basis(domain, num_rows)
-    if degree is not None and not isinstance(degree, int | np.integer):
-        raise ValueError(f'degree must be an integer, "auto" or None, got {degree!r}')
-    whole = make_basis(domain, 0 if degree is None else int(degree))
+    # No degree is a basis without terms.
+    whole = make_basis(domain, int(degree or 0))
     return (whole.subset(np.arange(0)) if degree is None else whole), ""
 
 
 def _default_basis(domain: Box, num_rows: int) -> tuple[Basis, str]:
     num_terms = lambda degree: math.comb(domain.dimension + degree, degree)
-    degree = MAX_DEFAULT_DEGREE
-    while degree > 0 and ROWS_PER_TERM * num_terms(degree) > num_rows:
-        degree -= 1
+    affordable = [
+        d for d in range(MAX_DEFAULT_DEGREE + 1) if ROWS_PER_TERM * num_terms(d) <= num_rows
+    ]
+    degree = max(affordable, default=0)
     basis = make_basis(domain, degree)
     if degree == MAX_DEFAULT_DEGREE:
         return basis, ""
@@ -381,9 +374,8 @@ def _default_basis(domain: Box, num_rows: int) -> tuple[Basis, str]:
 def _check_enough_points(basis: Basis, num_points: int, *, may_be_fewer: bool) -> None:
     if may_be_fewer or num_points >= basis.num_terms:
         return
-    allowed = int(np.max(basis.degrees))
-    while allowed > 0 and np.sum(basis.degrees <= allowed) > num_points:
-        allowed -= 1
+    # The degree of the first term that has no point is one too high.
+    allowed = max(int(np.sort(basis.degrees)[num_points]) - 1, 0)
     raise ValueError(
         f"the basis has {basis.num_terms} terms but there are only {num_points} points to fit "
         f"them to; use a degree of at most {allowed}, more points, or "
@@ -537,7 +529,7 @@ def fit_run(
 ) -> Fit:
     """`fit` with data and options as objects; `ctrl_c` ends it with what it has."""
     start = time.perf_counter()
-    recipe_of(method), make_loss(method)  # refuse options without effect before the work
+    recipe_and_loss(method)  # refuse options without effect before the work
     with supervised("fit", progress, run.time_limit, ctrl_c=ctrl_c) as report:
         prepared = prepare(data, method, run, report)
         trained, outcomes, scores = train(prepared.recipe, prepared.task, prepared.starts)

@@ -43,11 +43,15 @@ class Options:
         AUTO, "activation of the network", Choice((AUTO, *ACTIVATIONS), (Activation,))
     )
     embedding: EmbeddingOptions | str | None = option(
-        AUTO, "what the network sees of its inputs", Instance((EmbeddingOptions,), none=True)
+        AUTO,
+        "what the network sees of the features; None: the features themselves",
+        Instance((EmbeddingOptions,), none=True),
     )
     dropout: float | str = option(AUTO, "rate of dropout", Real(least=0.0, below=1.0))
     constraint: str = option(
-        AUTO, "between the halves: none, A to H, l1 or exact", Choice((AUTO, *CONSTRAINT_NAMES))
+        AUTO,
+        "orthogonality between the halves: none, weak (A to H, l1) or exact",
+        Choice((AUTO, *CONSTRAINT_NAMES)),
     )
     preconditioner: bool = option(False, "Christoffel weights on the rows", Flag())
     recipe: str | Recipe = option(
@@ -55,12 +59,18 @@ class Options:
         "training: auto, default, paper, products, or stages",
         Choice((AUTO, *NAMES), (tuple,)),
     )
-    trials: int = option(1, "networks whose mean predicts", Whole(1))
+    trials: int = option(1, "networks trained from different starts, whose mean predicts", Whole(1))
     held_out: float = option(
         0.1, "fraction of the rows that training does not see", Real(least=0.0, below=1.0)
     )
     precision: str = option(AUTO, "of the model", Choice((AUTO, *PRECISIONS)))
-    memory: int | str = option(2 * 2**30, "budget for the table of the polynomial", Size())
+    memory: int | str = option(
+        2 * 2**30,
+        "budget for the table of the polynomial and its copies; a larger table is evaluated in "
+        "chunks or minibatches of rows, and the degree is bounded where a recipe, or ridge "
+        "regression on 50,000 rows, needs more",
+        Size(),
+    )
     seed: int = option(0, "for all random choices", Whole(0))
 
     def __post_init__(self) -> None:

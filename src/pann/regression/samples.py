@@ -79,9 +79,8 @@ def _check_values(
         )
     if not np.any(array):
         raise ValueError("all values are zero: there is nothing to fit")
-    if array.ndim == 1:
-        return array.astype(float)[:, None], None
-    return array.astype(float), array.shape[1]
+    num_outputs = None if array.ndim == 1 else array.shape[1]
+    return array.reshape(num_points, -1).astype(float), num_outputs
 
 
 def _check_weights(sample_weight: npt.ArrayLike | None, num_points: int) -> np.ndarray:

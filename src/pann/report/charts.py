@@ -174,18 +174,6 @@ def sideways_bars(title: str, lengths: Mapping[str, Number], colors: Sequence[st
     return Bars(title, heights, {each: each for each in colors}, height=height, is_sideways=True)
 
 
-def bar_keys(colors: Mapping[str, str], charts: Sequence[Bars]) -> list[Key]:
-    """A legend of the kinds of bars that the charts have."""
-    used = {kind for chart in charts for kind in chart.kinds}
-    return [Key(kind, color, is_bar=True) for kind, color in colors.items() if kind in used]
-
-
-def log_limits(values: Sequence[Number | None], factor: float = 1.5) -> tuple[float, float] | None:
-    """Limits of a logarithmic axis that several charts have in common."""
-    known = [value for value in values if value is not None and np.isfinite(value) and value > 0]
-    return (min(known) / factor, max(known) * factor) if known else None
-
-
 def thinned(x: np.ndarray, y: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     """At most that many points of a line, both ends among them."""
     chosen = _spread(len(x), most)

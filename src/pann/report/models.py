@@ -12,7 +12,9 @@ from pann.plot.values import (
     NETWORK,
     POLYNOMIAL,
     SOLUTION,
-    middle_of,
+    cuts,
+    grid_points,
+    shown_ticks,
     space_axes,
     ticks_along,
     values_on_grid,
@@ -35,8 +37,8 @@ from pann.report.charts import (
     sideways_bars,
 )
 from pann.report.page import Block, Column, Facts, Folded, Section, Table, Value
-from pann.report.runs import history_panels
-from pann.report.texts import duration, is_number, number, shown
+from pann.report.runs import cell, history_panels
+from pann.report.texts import duration, number, shown
 from pann.solvers.folder import LOG
 from pann.solvers.solution import Solution
 
@@ -154,19 +156,15 @@ def _solution(path: pathlib.Path, solution: Solution) -> tuple[str, list[Block]]
 def _solution_panels(solution: Solution) -> list[Panels]:
     """Every field and its halves: lines in one dimension, maps in two, several times of more."""
     domain = solution.model.domain
-    space, time = space_axes(domain), domain.time
-    if domain.dimension == 1:
-        counts = {domain.names[0]: LINE_POINTS}
-    elif time is not None and len(space) == 1:
-        counts = {time: MAP_POINTS, space[0]: MAP_POINTS}
-    else:
-        counts = ({} if time is None else {time: NUM_TIMES}) | dict.fromkeys(space[:2], MAP_POINTS)
-    ticks = {axis: ticks_along(domain, axis, count) for axis, count in counts.items()}
-    cut = [f"{axis} = {middle_of(domain, axis):g}" for axis in domain.names if axis not in ticks]
-    note = f"At {', '.join(cut)}." if cut else ""
+    ticks = shown_ticks(domain, LINE_POINTS, MAP_POINTS, MAP_POINTS, NUM_TIMES, MAP_POINTS)
+    note = f"At {cut}." if (cut := cuts(domain, ticks)) else ""
     return [
         _value_panels(
-            f"{field} and its halves" if NETWORK in values else field, values, ticks, space, note
+            f"{field} and its halves" if NETWORK in values else field,
+            values,
+            ticks,
+            space_axes(domain),
+            note,
         )
         for field, values in values_on_grid(solution, ticks).items()
     ]
@@ -175,11 +173,10 @@ def _solution_panels(solution: Solution) -> list[Panels]:
 def _trials(solution: Solution) -> Table:
     names = {"rel_l2": "relative l2 error", "residual": "residual", "terms": "terms"}
     names |= {"units": "units", "stop": "stopped"}
-    rows = []
-    for index, trial in enumerate(solution.report.trials):
-        values = [trial.get(name) for name in names]
-        shown_values = [Value(shown(each), each if is_number(each) else None) for each in values]
-        rows.append([Value(str(index), index), *shown_values])
+    rows = [
+        [cell(index), *(cell(trial.get(name)) for name in names)]
+        for index, trial in enumerate(solution.report.trials)
+    ]
     columns = [Column(each, is_wide=each == "stopped") for each in ("trial", *names.values())]
     return Table("The trial that is shown has the lowest residual.", columns, rows)
 
@@ -204,20 +201,13 @@ def _table(path: pathlib.Path, regressor: PANNRegressor) -> tuple[str, list[Bloc
     ]
     indices = regressor.sobol_indices(SOBOL_POINTS)
     order = np.argsort(-indices.total, kind="stable")
-    numbers = lambda k: (
-        features[k]["low"],
-        features[k]["high"],
-        float(indices.first[k]),
-        float(indices.total[k]),
-    )
-    rows = [
-        (Value(features[k]["name"]), *(Value(number(value), value) for value in numbers(k)))
-        for k in order
-    ]
+    rows = []
+    for k in order:
+        bounds = [features[k][end] for end in ("low", "high")]
+        every = [*bounds, float(indices.first[k]), float(indices.total[k])]
+        rows.append([Value(features[k]["name"]), *(Value(number(each), each) for each in every)])
     columns = [
-        Column("feature"),
-        Column("lowest"),
-        Column("highest"),
+        *map(Column, ("feature", "lowest", "highest")),
         Column("fraction alone", note="Sobol index of first order"),
         Column("fraction with others", note="total Sobol index"),
     ]
@@ -273,11 +263,9 @@ def _function(model: PANN) -> tuple[str, list[Block]]:
     axes = domain.names[:2]
     count = LINE_POINTS if len(axes) == 1 else MAP_POINTS
     ticks = {axis: ticks_along(domain, axis, count) for axis in axes}
-    mesh = np.meshgrid(*ticks.values(), indexing="ij")
-    places = np.tile([middle_of(domain, axis) for axis in domain.names], (mesh[0].size, 1))
-    places[:, : len(axes)] = np.stack([each.ravel() for each in mesh], axis=1)
-    first = lambda half: np.reshape(half, (mesh[0].size, -1))[:, 0].reshape(mesh[0].shape)
-    values = _whole_and_halves(*map(first, model.parts(places)))
+    points, shape = grid_points(domain, ticks), tuple(map(len, ticks.values()))
+    first = lambda half: np.reshape(half, (len(points), -1))[:, 0].reshape(shape)
+    values = _whole_and_halves(*map(first, model.parts(points)))
     panels = _value_panels("The model and its halves", values, ticks, domain.names)
     terms = [_leading_terms(model.terms())] if model.num_terms else []
     return repr(model), [Facts("", pairs), panels, *terms]

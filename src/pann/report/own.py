@@ -9,7 +9,7 @@ from pann.io.checkpoint import FILE_NAME as CHECKPOINT
 from pann.report.models import model_section
 from pann.report.page import Folded, Page, Section, Tile
 from pann.report.runs import environment_sections, make_details, run_section
-from pann.report.texts import duration
+from pann.report.texts import counted, duration
 from pann.runs import Store
 from pann.runs.archive import SUFFIX as PACKED
 
@@ -41,12 +41,15 @@ def own_page(place: pathlib.Path) -> Page:
             sections.append(dataclasses.replace(section, anchor=anchor))
     if every:
         sections += environment_sections(every)
+    if refused:
+        blocks = [Folded(f"Why ({len(refused)})", refused)]
+        sections.append(Section("refused", "What is not shown", "", blocks, group="About"))
     details = [make_details(own, store) for store, own in records.items()]
     return Page(
         f"Report of {place.resolve().name}",
         "Runs and models with their figures, halves and curves.",
         _tiles(models, every),
-        [*sections, *_refused(refused)],
+        sections,
         # The same run may be in two stores.
         list({each.identity: each for own in details for each in own}.values()),
         "Written by pann report.",
@@ -83,17 +86,10 @@ def _models(place: pathlib.Path, stores: Sequence[Store]) -> tuple[list[Section]
     return models, refused
 
 
-def _refused(lines: Sequence[str]) -> list[Section]:
-    if not lines:
-        return []
-    blocks = [Folded(f"Why ({len(lines)})", lines)]
-    return [Section("refused", "What is not shown", "", blocks, group="About")]
-
-
 def _tiles(models: Sequence[Section], records: Sequence[dict]) -> list[Tile]:
     tiles = []
     if models:
-        tiles.append(Tile(str(len(models)), "model" if len(models) == 1 else "models"))
+        tiles.append(Tile(*counted(len(models), "model").split()))
     if records:
         failed = sum(record["status"] != "done" for record in records)
         seconds = sum(record["seconds"] for record in records)

@@ -21,55 +21,58 @@ STEPS = 2_000  # of a map, from its lowest to its highest value
 LONG_NAME = 4  # letters below a group of bars that fit without being turned
 
 
+Drawn = dict[str, Any]  # a trace, a layout or a part of them, as Plotly has them
+
+
 def figure_of(
     chart: Chart, max_points: int = MAX_POINTS, max_map: int = MAX_MAP, steps: int = STEPS
-) -> dict[str, Any]:
+) -> Drawn:
     """The figure of a chart; lines have at most so many points, maps as many values and steps."""
     match chart:
         case Lines():
-            data, layout = [_line(each, chart, max_points) for each in chart.lines], _lines(chart)
+            data, layout = _lines(chart, max_points)
         case Bars(is_sideways=True):
-            data, layout = [_sideways(chart)], _sideways_layout(chart)
+            data, layout = _sideways(chart)
         case Bars():
-            data, layout = _bars(chart), _bars_layout(chart)
+            data, layout = _bars(chart)
         case Map():
-            data, layout = _map(chart, max_map, steps), _map_layout(chart)
+            data, layout = _map(chart, max_map, steps)
     return {"data": data, "layout": {**layout, "showlegend": False}}
 
 
-def _line(line: Line, chart: Lines, max_points: int) -> dict[str, Any]:
+def _line(line: Line, is_log: bool, max_points: int) -> Drawn:
     x, y = thinned(np.asarray(line.x, float), np.asarray(line.y, float), max_points)
-    if chart.y.is_log:
+    if is_log:
         y = np.where(y > 0, y, np.nan)
     joined = "lines+markers" if len(x) <= MARKED_POINTS else "lines"
-    trace = {
+    marker = {"color": line.color, "symbol": line.symbol, "size": 7}
+    hover: Drawn = {"hovertemplate": "%{x:.6~g}: %{y:.4~g}"}
+    if line.notes:
+        marker |= {"size": 6, "opacity": 0.65}
+        hover = {"text": list(line.notes), "hovertemplate": "%{text}<br>%{x:.3~g}"}
+    return {
         "type": "scatter",
         "name": line.label,
         "x": numbers(x),
         "y": numbers(y),
         "mode": joined if line.is_joined else "markers",
         "line": {"color": line.color, "dash": line.dash, "width": 1.8},
-        "marker": {"color": line.color, "symbol": line.symbol, "size": 7},
-        "hovertemplate": "%{x:.6~g}: %{y:.4~g}",
+        "marker": marker,
+        **hover,
     }
-    if not line.notes:
-        return trace
-    marker = {"color": line.color, "symbol": line.symbol, "size": 6, "opacity": 0.65}
-    hover = {"text": list(line.notes), "hovertemplate": "%{text}<br>%{x:.3~g}"}
-    return {**trace, **hover, "marker": marker}
 
 
-def _lines(chart: Lines) -> dict[str, Any]:
+def _lines(chart: Lines, max_points: int) -> tuple[list[Drawn], Drawn]:
     every = [value for line in chart.lines for value in np.asarray(line.y, float)]
-    layout: dict[str, Any] = {"xaxis": _axis(chart.x), "yaxis": _axis(chart.y, every)}
+    layout: Drawn = {"xaxis": _axis(chart.x), "yaxis": _axis(chart.y, every)}
     if chart.mark is not None:
         vertical = {"type": "line", "x0": chart.mark, "x1": chart.mark, "y0": 0, "y1": 1}
         layout["shapes"] = [{**vertical, "yref": "paper", "line": {"color": GRAY, "width": 1.5}}]
-    return layout
+    return [_line(each, chart.y.is_log, max_points) for each in chart.lines], layout
 
 
-def _bars(chart: Bars) -> list[dict[str, Any]]:
-    return [
+def _bars(chart: Bars) -> tuple[list[Drawn], Drawn]:
+    bars = [
         {
             "type": "bar",
             "name": kind,
@@ -80,11 +83,8 @@ def _bars(chart: Bars) -> list[dict[str, Any]]:
         }
         for kind in chart.kinds
     ]
-
-
-def _bars_layout(chart: Bars) -> dict[str, Any]:
     is_turned = max(map(len, chart.groups), default=0) > LONG_NAME
-    layout: dict[str, Any] = {
+    layout: Drawn = {
         "xaxis": {"type": "category", "tickangle": -90 if is_turned else 0},
         "yaxis": _axis(chart.y, list(chart.heights.values())),
         "barmode": "group",
@@ -94,11 +94,11 @@ def _bars_layout(chart: Bars) -> dict[str, Any]:
         height, color = chart.level
         across = {"type": "line", "x0": 0, "x1": 1, "xref": "paper", "y0": height, "y1": height}
         layout["shapes"] = [{**across, "line": {"color": color, "width": 1.2, "dash": "dot"}}]
-    return layout
+    return bars, layout
 
 
-def _sideways(chart: Bars) -> dict[str, Any]:
-    return {
+def _sideways(chart: Bars) -> tuple[list[Drawn], Drawn]:
+    bars = {
         "type": "bar",
         "name": "",
         "x": [_finite(value) for value in chart.heights.values()],
@@ -107,17 +107,14 @@ def _sideways(chart: Bars) -> dict[str, Any]:
         "marker": {"color": [chart.colors[kind] for _, kind in chart.heights]},
         "hovertemplate": "%{y}: %{x:.4~g}",
     }
-
-
-def _sideways_layout(chart: Bars) -> dict[str, Any]:
     names = {"autorange": "reversed", "type": "category", "ticksuffix": " "}
-    return {"xaxis": _axis(chart.y), "yaxis": names, "bargap": 0.3}
+    return [bars], {"xaxis": _axis(chart.y), "yaxis": names, "bargap": 0.3}
 
 
-def _map(chart: Map, most: int, steps: int) -> list[dict[str, Any]]:
+def _map(chart: Map, most: int, steps: int) -> tuple[list[Drawn], Drawn]:
     values, (low, high) = coarser(np.asarray(chart.values, float), most).T, chart.ends()
     hover = "%{z:.4~g}"
-    bar: dict[str, Any] = {"thickness": 10, "outlinewidth": 0, "x": 1.01, "xpad": 4}
+    bar: Drawn = {"thickness": 10, "outlinewidth": 0, "x": 1.01, "xpad": 4}
     if chart.scale == "log":
         low, high = np.log10((low, high)).tolist()
         values = np.log10(values, where=values > 0, out=np.full(values.shape, np.nan))
@@ -126,7 +123,7 @@ def _map(chart: Map, most: int, steps: int) -> list[dict[str, Any]]:
     colors: Any = "Magma" if chart.scale == "error" else "Viridis"
     if chart.is_diverging:
         colors = [[k / (len(DIVERGING) - 1), color] for k, color in enumerate(DIVERGING)]
-    trace: dict[str, Any] = {
+    trace: Drawn = {
         "type": "heatmap",
         "z": in_steps(values, steps),
         "x": numbers(coarser(np.asarray(chart.x[1], float), most)),
@@ -137,26 +134,23 @@ def _map(chart: Map, most: int, steps: int) -> list[dict[str, Any]]:
         "colorbar": bar,
         "hovertemplate": f"%{{x:.4~g}}, %{{y:.4~g}}: {hover}<extra></extra>",
     }
+    across = {"scaleanchor": "x", "constrain": "domain"} if chart.has_one_unit() else {}
+    right = {"constrain": "domain", "constraintoward": "right"}
+    layout = {
+        "xaxis": {"title": {"text": chart.x[0]}, **right},
+        "yaxis": {"title": {"text": chart.y[0]}, **across},
+    }
     if not chart.levels:
-        return [{**trace, "zsmooth": "best"}]
+        return [{**trace, "zsmooth": "best"}], layout
     contours = {"start": low, "end": high, "size": (high - low) / chart.levels or 1.0}
     trace |= {"type": "contour", "contours": contours, "line": {"color": "white", "width": 0.3}}
     cross = {"color": "white", "symbol": "cross-thin-open", "size": 8}
     origin = {"type": "scatter", "x": [0], "y": [0], "mode": "markers", "marker": cross}
-    return [trace, {**origin, "hoverinfo": "skip"}]
+    return [trace, {**origin, "hoverinfo": "skip"}], layout
 
 
-def _map_layout(chart: Map) -> dict[str, Any]:
-    x, y = ({"title": {"text": name}} for name, _ in (chart.x, chart.y))
-    across = {"scaleanchor": "x", "constrain": "domain"} if chart.has_one_unit() else {}
-    return {
-        "xaxis": {**x, "constrain": "domain", "constraintoward": "right"},
-        "yaxis": {**y, **across},
-    }
-
-
-def _axis(axis: Axis, values: Sequence[Number] = ()) -> dict[str, Any]:
-    layout: dict[str, Any] = {"title": {"text": axis.title}} if axis.title else {}
+def _axis(axis: Axis, values: Sequence[Number] = ()) -> Drawn:
+    layout: Drawn = {"title": {"text": axis.title}} if axis.title else {}
     if axis.is_log:
         layout |= {"type": "log", "exponentformat": "e", "nticks": 7}
         known = [value for value in values if np.isfinite(value) and value > 0]

@@ -78,9 +78,9 @@ def _table(records: Sequence[Record], varying: Sequence[str], figures: Sequence[
     rows = [
         (
             Value(record["identity"][:8], run=record["identity"]),
-            *(_setting(record["configuration"].get(name)) for name in varying),
+            *(cell(record["configuration"].get(name), "") for name in varying),
             *(_figure(record, name) for name in figures),
-            Value(shown(float(record["seconds"])), record["seconds"]),
+            cell(float(record["seconds"])),
             Value(record["status"]),
         )
         for record in records
@@ -89,13 +89,9 @@ def _table(records: Sequence[Record], varying: Sequence[str], figures: Sequence[
     return Table(caption, [Column(title) for title in titles], rows)
 
 
-def _all_numbers(records: Sequence[Record], name: str) -> bool:
-    values = [record["configuration"].get(name) for record in records]
-    return all(value is None or is_number(value) for value in values)
-
-
-def _setting(value: Any) -> Value:
-    return Value("" if value is None else shown(value), value if is_number(value) else None)
+def cell(value: Any, missing: str = NOTHING) -> Value:
+    """A setting or figure in a table; numbers can be sorted."""
+    return Value(missing if value is None else shown(value), value if is_number(value) else None)
 
 
 def _figure(record: Record, name: str) -> Value:
@@ -111,28 +107,30 @@ def _panels(
     records: Sequence[Record], varying: Sequence[str], figures: Sequence[str]
 ) -> list[Panels]:
     """The first figure, and the seconds, along every setting that is a number."""
-    values = {
-        name: {each["configuration"].get(name) for each in records} - {None}
-        for name in varying
-        if _all_numbers(records, name)
-    }
-    along = [name for name, found in values.items() if len(found) > 1]
-    if not records or not figures or not along:
+    along, texts = [], []
+    for name in varying:
+        values = [each["configuration"].get(name) for each in records]
+        if not all(value is None or is_number(value) for value in values):
+            texts.append(name)
+        elif len(set(values) - {None}) > 1:
+            along.append(name)
+    if not figures or not along:
         return []
-    texts = [name for name in varying if name not in values]
     kind_of = lambda record: ", ".join(shown(record["configuration"].get(name)) for name in texts)
     kinds = list(dict.fromkeys(map(kind_of, records)))
     if len(kinds) > len(COLORS):
         texts, kinds = [], [""]
-    charts = [
-        _scatter(
-            f"{title} by {name_of(name)}",
-            name_of(name),
-            {k: [_point(r, name, figure) for r in records if kind_of(r) == k] for k in kinds},
-        )
-        for name in along
-        for figure, title in {figures[0]: name_of(figures[0]), "": "seconds"}.items()
-    ]
+    charts: list[Chart] = []
+    for name in along:
+        for figure, what in {figures[0]: name_of(figures[0]), "": "seconds"}.items():
+            lines, title = [], f"{what} by {name_of(name)}"
+            for kind, color, symbol in zip(kinds, COLORS, SYMBOLS, strict=False):
+                points = [_point(each, name, figure) for each in records if kind_of(each) == kind]
+                x, y = zip(*points, strict=True)
+                lines.append(Line(kind or title, x, y, color, "solid", symbol, is_joined=False))
+            across = Axis(name_of(name), _is_wide([x for line in lines for x in line.x]))
+            up = Axis(is_log=_is_wide([y for line in lines for y in line.y]))
+            charts.append(Lines(title, lines, across, up))
     keys = [Key(kind, COLORS[k], "", SYMBOLS[k]) for k, kind in enumerate(kinds) if len(kinds) > 1]
     return [Panels("Figures by setting", charts[:MAX_CHARTS], keys)]
 
@@ -141,16 +139,6 @@ def _point(record: Record, along: str, figure: str) -> tuple[float, float]:
     values = _numbers_of(record, figure) if figure else [float(record["seconds"])]
     at = record["configuration"].get(along)
     return (math.nan if at is None else float(at), statistics.mean(values) if values else math.nan)
-
-
-def _scatter(title: str, along: str, points: Mapping[str, list[tuple[float, float]]]) -> Lines:
-    lines = []
-    for k, (kind, each) in enumerate(points.items()):
-        x, y = zip(*each, strict=True)
-        lines.append(Line(kind or title, x, y, COLORS[k], "solid", SYMBOLS[k], is_joined=False))
-    every = [point for each in points.values() for point in each]
-    x_is_log, y_is_log = (_is_wide([point[k] for point in every]) for k in range(2))
-    return Lines(title, lines, Axis(along, x_is_log), Axis(is_log=y_is_log))
 
 
 def _is_wide(values: Sequence[float]) -> bool:
