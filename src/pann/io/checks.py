@@ -64,22 +64,19 @@ def check_object(
     return value
 
 
-def check_list(value: Any, what: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise FileError(f"{what} must be a list, but is {shown(value)}")
-    return value
+def of_type(kind: type, name: str) -> Check:
+    """The check of a value of one type."""
+
+    def check(value: Any, what: str) -> Any:
+        if not isinstance(value, kind):
+            raise FileError(f"{what} must be {name}, but is {shown(value)}")
+        return value
+
+    return check
 
 
-def check_dict(value: Any, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise FileError(f"{what} must be an object, but is {shown(value)}")
-    return value
-
-
-def check_string(value: Any, what: str) -> str:
-    if not isinstance(value, str):
-        raise FileError(f"{what} must be a text, but is {shown(value)}")
-    return value
+check_list, check_dict = of_type(list, "a list"), of_type(dict, "an object")
+check_string, check_bool = of_type(str, "a text"), of_type(bool, "true or false")
 
 
 def check_text(value: Any, what: str) -> str:
@@ -107,12 +104,6 @@ def check_number(value: Any, what: str) -> float:
         return float(value)
     if not isinstance(value, float) or not math.isfinite(value):
         raise FileError(f"{what} must be a finite number, but is {shown(value)}")
-    return value
-
-
-def check_bool(value: Any, what: str) -> bool:
-    if not isinstance(value, bool):
-        raise FileError(f"{what} must be true or false, but is {shown(value)}")
     return value
 
 

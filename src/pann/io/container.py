@@ -32,12 +32,14 @@ from pann.io.checks import (
     AGAIN,
     METADATA,
     Contents,
+    check_dict,
     check_integer,
     check_list,
     check_name,
     check_object,
     check_plain,
     check_shape,
+    check_string,
     check_text,
     look_up,
     parse_json,
@@ -131,7 +133,7 @@ def _header(
     metadata = {
         "format": FORMAT,
         "format_version": str(FORMAT_VERSION),
-        "pann_version": _pann_version(),
+        "pann_version": version_of("pann"),
         "kind": kind,
         "description": _dump(description),
     }
@@ -167,9 +169,10 @@ def checksum(
 
 
 @functools.cache
-def _pann_version() -> str:
+def version_of(package: str) -> str:
+    """The version of an installed package."""
     try:
-        return importlib.metadata.version("pann")
+        return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:  # run from a checkout
         return "unknown"
 
@@ -240,9 +243,10 @@ def _read_safetensors(file: IO[bytes], size: int) -> Contents:
     }
     if metadata["crc32"] != checksum(metadata, list(places), arrays):
         raise FileError(f"it is damaged: its checksum is another one; {AGAIN}")
+    what = "the description"
     return Contents(
         kind=check_text(metadata["kind"], "the kind"),
-        description=_parse_description(metadata["description"]),
+        description=check_dict(parse_json(metadata["description"], what), what),
         arrays={entry.name: _array(entry, arrays[entry.name]) for entry in places},
         pann_version=check_text(metadata["pann_version"], "the version of pann"),
         format_version=FORMAT_VERSION,
@@ -265,8 +269,7 @@ def _parse_header(text: bytes) -> tuple[dict[str, str], dict[Declared, tuple[int
         )
     check_object(metadata, "the metadata", _METADATA_KEYS)
     for key, value in metadata.items():
-        if not isinstance(value, str):
-            raise FileError(f"'{key}' of the metadata must be a text, but is {shown(value)}")
+        check_string(value, f"'{key}' of the metadata")
     places = {}
     for name, entry in header.items():
         check_name(name)
@@ -300,13 +303,6 @@ def _check_places(places: dict[Declared, tuple[int, int]], num_bytes: int) -> No
             f"it was {'cut short' if num_bytes < last else 'added to'}: its arrays take {last:,} "
             f"bytes, but {num_bytes:,} are there; {AGAIN}"
         )
-
-
-def _parse_description(text: str) -> dict[str, Any]:
-    description = parse_json(text, "the description")
-    if not isinstance(description, dict):
-        raise FileError(f"the description must be an object, but is {shown(description)}")
-    return description
 
 
 def _array(entry: Declared, array: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Complex, Float
@@ -73,12 +74,8 @@ class PeriodicGrid:
 
         The highest mode, n / 2, has no partner of the other sign and is left out.
         """
-        modes, fine = self.to_modes(values), self.finer(factor)
-        leading = modes.shape[: modes.ndim - self.dimension]
-        padded = np.zeros((*leading, *fine.shape[:-1], fine.shape[-1] // 2 + 1), complex)
-        for corner in self._corners():
-            padded[corner] = modes[corner]
-        return fine.to_values(padded) * factor**self.dimension
+        fine = self.finer(factor)
+        return fine.to_values(self._common(self.to_modes(values), fine)) * factor**self.dimension
 
     def projected(
         self, values: Float[np.ndarray, "..."], factor: int
@@ -89,21 +86,22 @@ class PeriodicGrid:
         of values on this grid.
         """
         modes = self.finer(factor).to_modes(values) / factor**self.dimension
-        leading = modes.shape[: modes.ndim - self.dimension]
-        kept = np.zeros((*leading, *self.shape[:-1], self.shape[-1] // 2 + 1), complex)
-        for corner in self._corners():
-            kept[corner] = modes[corner]
-        return kept
+        return self._common(modes, self)
 
     def finer(self, factor: int) -> "PeriodicGrid":
         return PeriodicGrid(self.lower, self.upper, tuple(factor * n for n in self.shape))
 
-    def _corners(self) -> list[tuple]:
-        """Where the modes below the highest stand, on this grid and on every finer one."""
+    def _common(
+        self, modes: Complex[np.ndarray, "..."], target: "PeriodicGrid"
+    ) -> Complex[np.ndarray, "..."]:
+        """Of modes on this grid or a finer one, those below the highest of this one, on another."""
+        leading = modes.shape[: modes.ndim - self.dimension]
+        kept = np.zeros((*leading, *target.shape[:-1], target.shape[-1] // 2 + 1), complex)
         halves = [[slice(0, n // 2), slice(1 - n // 2, None)] for n in self.shape[:-1]]
-        return [
-            (..., *signs, slice(0, self.shape[-1] // 2)) for signs in itertools.product(*halves)
-        ]
+        for signs in itertools.product(*halves):
+            corner: tuple[Any, ...] = (..., *signs, slice(0, self.shape[-1] // 2))
+            kept[corner] = modes[corner]
+        return kept
 
     @property
     def _last_axes(self) -> tuple[int, ...]:

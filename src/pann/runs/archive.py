@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pann.io import FileError
-from pann.runs.locks import temporary_file, writing_to
 from pann.runs.row import Row
+from pann.runtime.atomic import write_atomically
 
 if TYPE_CHECKING:
     from pann.runs.store import Store
@@ -49,14 +49,16 @@ def pack(store: "Store", path: str | os.PathLike[str]) -> int:
         raise ValueError(f"a packed store is called *{SUFFIX}, got '{target}'")
     # By experiment, so that neighbors in the file are alike and compress well.
     records = sorted(store.records(), key=lambda record: record["experiment"])
-    with writing_to(target), temporary_file(target.parent) as new:
+
+    def write(new: str) -> None:
         with lzma.open(new, "wt", encoding="ascii") as file:
             for record in records:
                 row = Row(record["experiment"], record["configuration"])
                 arrays = store.arrays(row) if record["arrays"] else {}
                 line = {**record, ARRAYS: {name: _packed(each) for name, each in arrays.items()}}
                 file.write(json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n")
-        os.replace(new, target)
+
+    write_atomically(target, write)
     return len(records)
 
 

@@ -20,10 +20,11 @@ from typing import Any
 
 from pann.io import FileError
 from pann.io.checks import one_line
-from pann.runs.locks import Claim, writing_to
+from pann.runs.locks import Claim
 from pann.runs.provenance import device_kind, provenance
 from pann.runs.row import Result, Row
 from pann.runs.store import DONE, FAILED, Store, is_failure
+from pann.runtime.atomic import disk_errors
 
 # What a row can turn out to be, in addition to "done" and "failed".
 BEGUN, SKIPPED, FAILED_BEFORE, CLAIMED = "begun", "skipped", "failed before", "claimed"
@@ -325,7 +326,7 @@ def _check_disk(error: BaseException, folder: pathlib.Path) -> None:
         if isinstance(cause, OSError) and cause.errno in _DISK_REFUSES:
             if isinstance(error, FileError):  # its sentence names the file
                 raise error
-            with writing_to(pathlib.Path(cause.filename or folder)):
+            with disk_errors(cause.filename or folder):
                 raise cause
 
 

@@ -31,40 +31,13 @@ from typing import Any
 from filelock import FileLock
 
 from pann.io import FileError
+from pann.runtime.atomic import disk_errors
 
 LIFETIME = 600.0  # seconds
 LOCK_NAME = ".lock"
-TEMPORARY = ".pann-{}.tmp"
 _LOCK_SECONDS = 60.0  # to wait for the lock, which is held for milliseconds
 _BEATS = 4  # per lifetime
 _RELEASE_SECONDS = 1.0  # between attempts to release a claim on a disk that refuses
-
-
-@contextlib.contextmanager
-def writing_to(path: pathlib.Path) -> Iterator[None]:
-    """Turn whatever the disk refuses into one sentence."""
-    try:
-        yield
-    except OSError as error:
-        raise FileError(
-            f"cannot write '{path}': {reason_of(error)}; check the folder, its permissions and the "
-            "space on its disk"
-        ) from error
-
-
-def reason_of(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
-
-
-@contextlib.contextmanager
-def temporary_file(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-    """The path of a file that does not outlive the block, unless it is renamed."""
-    path = folder / TEMPORARY.format(secrets.token_hex(8))
-    try:
-        yield path
-    finally:
-        with contextlib.suppress(OSError):
-            path.unlink()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,7 +145,7 @@ class Claims:
     def take(self, identity: str, token: str | None = None) -> Claim | None:
         """Claim a row, also from an owner that has ended; None if a living one has it."""
         claim = self.of(identity, token or secrets.token_hex(8))
-        with writing_to(claim.path), self.locked():
+        with disk_errors(claim.path), self.locked():
             if claim.path.exists() and self._is_over(claim.path):
                 claim.path.unlink()
             return claim if claim.create() else None
@@ -180,7 +153,7 @@ class Claims:
     def revoke(self, identity: str, tokens: str) -> None:
         """Remove a claim whose token begins so: its owner ends, or is known to be given up."""
         path = self.folder / f"{identity}.json"
-        with writing_to(path):
+        with disk_errors(path):
             # Without the lock at first: most often there is nothing to remove.
             if path.exists():
                 with self.locked():

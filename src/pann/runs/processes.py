@@ -7,7 +7,6 @@ process that is killed breaks the whole pool, and the pool does not say how it e
 """
 
 import collections
-import contextlib
 import dataclasses
 import multiprocessing
 import os
@@ -22,6 +21,7 @@ from typing import Any, Never
 from pann.io import FileError
 from pann.runs.batch import BEGUN, Event, Session, Unit, find_work, known, record_death, run_unit
 from pann.runs.store import Store
+from pann.runtime.limits import ctrl_c_handled
 
 INTERRUPTED = 130  # the exit status of a process that gave its row back
 _LOOK_SECONDS = 1.0  # between looks at processes whose end closed no pipe
@@ -79,7 +79,8 @@ def _started(session: Session) -> _Worker:
     token = secrets.token_hex(8)
     own = dataclasses.replace(session, token=token)
     process = context.Process(target=_serve, args=(own, theirs))
-    with _interrupts_ignored():
+    # Processes ignore Ctrl-C: their parent ends them.
+    with ctrl_c_handled(signal.SIG_IGN):
         process.start()
     theirs.close()
     return _Worker(process, ours, token)
@@ -152,19 +153,6 @@ def _stop(workers: list[_Worker], store: Store) -> None:
             worker.release(store)
             worker.process.close()
             worker.pipe.close()
-
-
-@contextlib.contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """Processes started here ignore Ctrl-C: their parent ends them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
 
 
 def _serve(session: Session, pipe: Connection) -> None:

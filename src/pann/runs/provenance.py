@@ -1,13 +1,14 @@
 """Where a result comes from: versions, device, host, and the state of the code."""
 
 import functools
-import importlib.metadata
 import os
 import pathlib
 import platform
 import socket
 import subprocess
 from typing import Any
+
+from pann.io.container import version_of
 
 _PACKAGE = pathlib.Path(__file__).resolve().parent.parent
 _GIT_SECONDS = 30.0
@@ -18,8 +19,8 @@ def provenance() -> dict[str, Any]:
     """What all runs of a process share; called before the first of them."""
     return {
         "versions": {
-            "pann": _version("pann"),
-            "jax": _version("jax"),
+            "pann": version_of("pann"),
+            "jax": version_of("jax"),
             "python": platform.python_version(),
         },
         "git": _git_state(),
@@ -35,13 +36,6 @@ def device_kind() -> str | None:
         return jax.devices()[0].device_kind
     except Exception:  # a device that fails must not cost the result
         return None
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:  # run from a checkout
-        return "unknown"
 
 
 def _git_state() -> dict[str, Any] | None:

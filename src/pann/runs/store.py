@@ -5,7 +5,6 @@
 a folder for a sweep that extends it.
 """
 
-import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -23,17 +22,15 @@ import numpy as np
 from pann.io import FileError, read, write
 from pann.runs.archive import SUFFIX, Archive, read_archive
 from pann.runs.frame import make_frame
-from pann.runs.locks import (
-    LIFETIME,
-    TEMPORARY,
-    Claim,
-    Claims,
-    clock,
-    reason_of,
-    temporary_file,
-    writing_to,
-)
+from pann.runs.locks import LIFETIME, Claim, Claims, clock
 from pann.runs.row import Row, canonical
+from pann.runtime.atomic import (
+    disk_errors,
+    reason,
+    remove_leftovers,
+    temporary_file,
+    write_atomically,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,7 +109,7 @@ class Store:
         if len(rows) > 1:
             digest = hashlib.sha256(" ".join(row.identity for row in rows).encode("ascii"))
             folder = folder.with_name(f"{folder.name}-{digest.hexdigest()[:8]}")
-        with writing_to(folder):
+        with disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         return folder
 
@@ -127,7 +124,7 @@ class Store:
         """Record a run, arrays first; False if the claim was lost or there is a record already."""
         path = self._record_path(row)
         text = json.dumps(record, indent=1, allow_nan=False) + "\n"
-        with writing_to(path):
+        with disk_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             with temporary_file(path.parent) as new, temporary_file(path.parent) as new_arrays:
                 if arrays:
@@ -150,7 +147,7 @@ class Store:
     def forget_failure(self, row: Row, finished: str) -> None:
         """Remove the record of the failure of that time, and no other."""
         path = self._record_path(row)
-        with writing_to(path), self.claims.locked():
+        with disk_errors(path), self.claims.locked():
             record = _read_record(path)
             if record is not None and is_failure(record, finished):
                 path.unlink()
@@ -169,26 +166,23 @@ class Store:
                     pass
             # Files of killed writers; younger ones may belong to a living writer.
             age = clock(self.claims.folder) - max(self.lifetime, LIFETIME)
-            for path in (self._folder / "runs").glob(f"*/{TEMPORARY.format('*')}"):
-                with contextlib.suppress(OSError):
-                    if path.stat().st_mtime < age:
-                        path.unlink()
+            for folder in (self._folder / "runs").iterdir():
+                remove_leftovers(folder, age)
         except (FileExistsError, NotADirectoryError):
             raise FileError(f"'{self._folder}' is not a folder; name one for the store") from None
         except OSError as error:
             raise FileError(
-                f"cannot write to the store '{self._folder}': {reason_of(error)}; check its "
+                f"cannot write to the store '{self._folder}': {reason(error)}; check its "
                 "permissions and the space on its disk, or name another folder"
             ) from error
 
     def make_id(self) -> str:
         """An identifier in the store, made once, by which other machines recognize the folder."""
         path = self._folder / ID_FILE
-        with writing_to(path), self.claims.locked():
+        content = json.dumps({"id": secrets.token_hex(16)})
+        with disk_errors(path), self.claims.locked():
             if not path.exists():
-                with temporary_file(self._folder) as new:
-                    new.write_text(json.dumps({"id": secrets.token_hex(16)}), encoding="ascii")
-                    os.replace(new, path)
+                write_atomically(path, lambda new: pathlib.Path(new).write_text(content))
         identifier = self._read_id()
         if identifier is None:
             raise FileError(f"'{path}' does not identify a store; delete it to make a new one")
@@ -262,7 +256,7 @@ def _read_record(path: pathlib.Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise FileError(f"cannot read '{path}': {reason_of(error)}") from error
+        raise FileError(f"cannot read '{path}': {reason(error)}") from error
     except (ValueError, TypeError) as error:
         raise FileError(
             f"'{path}' is no record of a run ({error}); delete it to run its row again"

@@ -5,6 +5,7 @@ file systems do in one step: a reader sees the old file or the whole new one, ne
 """
 
 import contextlib
+import math
 import os
 import pathlib
 import secrets
@@ -13,12 +14,23 @@ from collections.abc import Callable, Iterator
 
 from pann.errors import FileError
 
-# What a writer leaves that was killed begins and ends so.
-TEMPORARY = ".pann-", ".tmp"
+# What a writer leaves that was killed is called so.
+TEMPORARY = ".pann-{}.tmp"
+
+
+@contextlib.contextmanager
+def temporary_file(folder: str | os.PathLike[str], name: str = TEMPORARY) -> Iterator[pathlib.Path]:
+    """The path of a file that does not outlive the block, unless it is renamed."""
+    path = pathlib.Path(folder, name.format(secrets.token_hex(8)))
+    try:
+        yield path
+    finally:
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def write_atomically(
-    path: str | os.PathLike[str], write: Callable[[str], None], *, suffix: str = TEMPORARY[1]
+    path: str | os.PathLike[str], write: Callable[[str], object], *, suffix: str = ".tmp"
 ) -> None:
     """Let `write` create the file of a temporary name, and put that file in the place of `path`.
 
@@ -26,27 +38,21 @@ def write_atomically(
     replaced. `suffix` ends the temporary name, for writers that choose a format by it.
     """
     target = os.path.realpath(path)
-    name = f"{TEMPORARY[0]}{secrets.token_hex(8)}{suffix}"
-    temporary = os.path.join(os.path.dirname(target), name)
-    with disk_errors(path):
-        try:
-            write(temporary)
-            # Without it a crash of the machine could leave the new name with nothing in it.
-            with open(temporary, "rb+") as file:
-                os.fsync(file.fileno())
-            os.replace(temporary, target)
-        finally:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
+    name = TEMPORARY.removesuffix(".tmp") + suffix
+    with disk_errors(path), temporary_file(os.path.dirname(target), name) as temporary:
+        write(str(temporary))
+        # Without it a crash of the machine could leave the new name with nothing in it.
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
 
 
-def remove_leftovers(folder: str | os.PathLike[str]) -> None:
-    """Remove what writers that were killed left in a folder."""
-    prefix, suffix = TEMPORARY
-    for entry in os.scandir(folder):
-        if entry.name.startswith(prefix) and entry.name.endswith(suffix):
-            with contextlib.suppress(OSError):
-                os.unlink(entry.path)
+def remove_leftovers(folder: str | os.PathLike[str], before: float = math.inf) -> None:
+    """Remove what writers that were killed left in a folder, as far as it is that old."""
+    for path in pathlib.Path(folder).glob(TEMPORARY.format("*")):
+        with contextlib.suppress(OSError):
+            if path.stat().st_mtime < before:
+                path.unlink()
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

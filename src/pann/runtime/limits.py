@@ -57,7 +57,9 @@ def limited(
     `ctrl_c=False` leaves KeyboardInterrupt alone, for programs that make many runs.
     """
     limits = _Limits(report, check_time_limit(time_limit), ctrl_c)
-    with _ctrl_c(limits.interrupt) if ctrl_c else contextlib.nullcontext():
+    # Unless the program handles it itself.
+    is_ours = ctrl_c and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with ctrl_c_handled(limits.interrupt) if is_ours else contextlib.nullcontext():
         yield limits
 
 
@@ -115,17 +117,15 @@ class _Limits:
 
 
 @contextlib.contextmanager
-def _ctrl_c(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Handle Ctrl-C, unless the program handles it itself or this is not its main thread."""
-    is_ours = (
-        threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )
-    if not is_ours:
+def ctrl_c_handled(
+    handler: Callable[[int, FrameType | None], None] | signal.Handlers,
+) -> Iterator[None]:
+    """Handle Ctrl-C so, where this is the main thread of the program."""
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = signal.signal(signal.SIGINT, handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)

@@ -37,6 +37,7 @@ from pann.training.task import (
     Recorder,
     Stage,
     Task,
+    choose,
 )
 
 
@@ -82,12 +83,12 @@ class GaussNewton(Stage):
         weights, factors = task.weights(trials), factorize_trials(task, trials)
         # One program serves stages that differ only in how long they run.
         stage = dataclasses.replace(self, iterations=1, record_every=1)
-        program = _Trials(stage, task.loss, task.data, task.held_out, weights, factors)
-        state, step = program.start(trials), 0
+        program = _Training(stage, task.loss, task.data, task.held_out, weights, factors)
+        state, step = program.start_all(trials), 0
         is_running = lambda: np.any(np.asarray(state.code) == RUNNING) and not recorder.stopped
         while step < self.iterations and is_running():
             count = min(self.record_every, self.iterations - step)
-            state, values = program.advance(state, jnp.asarray(count))
+            state, values = program.advance_all(state, jnp.asarray(count))
             step += count
             recorder.record(step, values)
         return state.best, recorder.outcome(np.asarray(state.code), tuple(notes))
@@ -144,24 +145,28 @@ class _State(eqx.Module):
     best_error: Float[Array, "*trials"]
 
 
-class _Trial(eqx.Module):
-    """What one trial is trained with."""
+class _Training(eqx.Module):
+    """What a trial is trained with, or all of them."""
 
     stage: GaussNewton = eqx.field(static=True)
     loss: Loss = eqx.field(static=True)
     rows: Rows
     held_out: TrainingRows | None
-    weights: Float[Array, " points"]
-    factors: QR
+    weights: Float[Array, "*trials points"]
+    factors: TrialFactors
+
+    @property
+    def qr(self) -> QR:
+        return self.factors.of(self.factors.own)
 
     @property
     def problem(self) -> ProjectedResidual:
-        return ProjectedResidual(self.rows, self.weights, self.factors.q)
+        return ProjectedResidual(self.rows, self.weights, self.qr.q)
 
     def solved(self, parameters: Parameters) -> Parameters:
         """With the b that belongs to the network."""
         exact = self.loss.constraint == "exact"
-        return solve_polynomial(parameters, self.rows, self.weights, self.factors, exact=exact)
+        return solve_polynomial(parameters, self.rows, self.weights, self.qr, exact=exact)
 
     def start(self, parameters: Parameters) -> _State:
         value = jnp.sum(self.problem.residual(parameters) ** 2)
@@ -194,7 +199,7 @@ class _Trial(eqx.Module):
             return proposal, jnp.sum(self.problem.residual(proposal) ** 2), predicted
 
         tried = try_steps(propose, before, state.sum_of_squares, state.damping)
-        parameters = _pick(tried.accepted, tried.point, before)
+        parameters = choose(tried.accepted, tried.point, before)
         decrease = 1 - jnp.sqrt(tried.value / state.sum_of_squares)
         value = jnp.where(tried.accepted, tried.value, state.sum_of_squares)
         if self.held_out is None:
@@ -202,7 +207,7 @@ class _Trial(eqx.Module):
             is_faster = decrease > stage.tolerance
         else:
             error, reason = self.held_out.error(self.solved(parameters)), HELD_OUT
-            best = _pick(error < state.best_error, parameters, state.best)
+            best = choose(error < state.best_error, parameters, state.best)
             best_error = jnp.minimum(error, state.best_error)
             is_faster = error < (1 - stage.tolerance) * state.best_error
         slow = jnp.where(is_faster, 0, state.slow + 1)
@@ -231,34 +236,21 @@ class _Trial(eqx.Module):
             values["held_out"] = self.held_out.error(parameters)
         return state, values
 
+    # ---- All trials, as compiled programs ----
 
-def _pick(is_new: Array, new: Parameters, old: Parameters) -> Parameters:
-    return jax.tree.map(lambda n, o: jnp.where(is_new, n, o), new, old)
-
-
-class _Trials(eqx.Module):
-    """What all trials are trained with, as compiled programs."""
-
-    stage: GaussNewton = eqx.field(static=True)
-    loss: Loss = eqx.field(static=True)
-    rows: Rows
-    held_out: TrainingRows | None
-    weights: Float[Array, "trials points"]
-    factors: TrialFactors
-
-    def _trial(self, weights: Float[Array, " points"], own: QR | None) -> _Trial:
-        shared = (self.stage, self.loss, self.rows, self.held_out)
-        return _Trial(*shared, weights, self.factors.of(own))
+    def _of_trial(self, weights: Float[Array, " points"], own: QR | None) -> "_Training":
+        factors = TrialFactors(own, self.factors.common)
+        return dataclasses.replace(self, weights=weights, factors=factors)
 
     @eqx.filter_jit
-    def start(self, trials: Parameters) -> _State:
-        one = lambda parameters, *own: self._trial(*own).start(parameters)
+    def start_all(self, trials: Parameters) -> _State:
+        one = lambda parameters, *own: self._of_trial(*own).start(parameters)
         return eqx.filter_vmap(one)(trials, self.weights, self.factors.own)
 
     @eqx.filter_jit
-    def advance(
+    def advance_all(
         self, states: _State, count: Int[Array, ""]
     ) -> tuple[_State, dict[str, Float[Array, " trials"]]]:
         # One trial after another inside the program: their Jacobians together would not fit.
-        one = lambda row: self._trial(*row[1:]).advance(row[0], count)
+        one = lambda row: self._of_trial(*row[1:]).advance(row[0], count)
         return jax.lax.map(one, (states, self.weights, self.factors.own))

@@ -35,6 +35,7 @@ from pann.training.task import (
     Recorder,
     Stage,
     Task,
+    choose,
     map_trials,
     saved_history,
 )
@@ -123,24 +124,21 @@ def _length(tree: PyTree) -> Float[Array, ""]:
 # ---- Stages ----
 
 
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """What the loop asks of a stage, whatever its optimizer."""
-
-    num_steps: int
-    record_every: int
-    batch_size: int | None = None
-    patience: int | None = None
-    tolerance: float = 0.0
-    balance: GradNorm | None = None
-
-
 class GradientStage(Stage):
-    """A stage that follows gradients; subclasses say by which optimizer."""
+    """A stage that follows gradients; subclasses say by which optimizer.
+
+    The loop reads these attributes, which are options of some stages and constants of others.
+    """
+
+    record_every: int
+    batch_size: int | None
+    patience: int | None
+    tolerance: float
+    balance: GradNorm | None
 
     @property
     @abc.abstractmethod
-    def settings(self) -> Settings: ...
+    def num_steps(self) -> int: ...
 
     @abc.abstractmethod
     def memory_of(self, vector: Float[Array, " size"]) -> PyTree:
@@ -172,6 +170,7 @@ class Adam(GradientStage):
     patience: int | None = None
     record_every: int = 100
     balance: GradNorm | None = None
+    tolerance = 0.0
 
     def __post_init__(self) -> None:
         _check_counts(self, "steps", "batch_size", "patience", "record_every")
@@ -182,14 +181,8 @@ class Adam(GradientStage):
             )
 
     @property
-    def settings(self) -> Settings:
-        return Settings(
-            self.steps,
-            self.record_every,
-            batch_size=self.batch_size,
-            patience=self.patience,
-            balance=self.balance,
-        )
+    def num_steps(self) -> int:
+        return self.steps
 
     def memory_of(self, vector: Float[Array, " size"]) -> PyTree:
         return self._optimizer().init(vector)
@@ -228,13 +221,14 @@ class LBFGS(GradientStage):
     memory: int = 50
     tolerance: float = 0.0
     record_every: int = 20
+    batch_size = patience = balance = None
 
     def __post_init__(self) -> None:
         _check_counts(self, "iterations", "memory", "record_every")
 
     @property
-    def settings(self) -> Settings:
-        return Settings(self.iterations, self.record_every, tolerance=self.tolerance)
+    def num_steps(self) -> int:
+        return self.iterations
 
     def memory_of(self, vector: Float[Array, " size"]) -> PyTree:
         return lbfgs.empty_memory(self.memory, vector)
@@ -277,21 +271,21 @@ class _State(eqx.Module):
 
 def descend(stage: GradientStage, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
     """All steps of a stage from where the trials are, or from where they were interrupted."""
-    settings, exact = stage.settings, task.loss.constraint == "exact"
+    exact = task.loss.constraint == "exact"
     factors = TrialFactors(None, None)
     # A projector needs all rows: with minibatches b moves freely, and is solved for at the end.
-    if exact and settings.batch_size is None:
+    if exact and stage.batch_size is None:
         factors = factorize_trials(task, trials)
     weights = task.weights(trials)
     state = _start(stage, trials, task.trial_keys(trials.keep_b.shape[0]))
-    recorder = Recorder(stage, task, settings.num_steps)
+    recorder = Recorder(stage, task, stage.num_steps)
     step, saved = 0, task.checkpoint.under_way()
     if saved is not None:
         state, step = unpacked("state", saved.arrays, state), saved.notes["step"]
         recorder.restore(saved)
     is_running = lambda: np.any(np.asarray(state.code) == RUNNING) and not recorder.stopped
-    while step < settings.num_steps and is_running():
-        count = min(settings.record_every, settings.num_steps - step)
+    while step < stage.num_steps and is_running():
+        count = min(stage.record_every, stage.num_steps - step)
         shared = (task.rows, task.held_out)
         state, values = _advance(
             stage, task.loss, task.cases, state, weights, factors, shared, jnp.asarray(count)
@@ -299,8 +293,8 @@ def descend(stage: GradientStage, task: Task, trials: Parameters) -> tuple[Param
         step += count
         recorder.record(step, values | task.watch(state.parameters))
         task.checkpoint.keep(functools.partial(_under_way, state, step, recorder.history))
-    trained = state.best if settings.patience is not None else state.parameters
-    if exact and settings.batch_size is not None:
+    trained = state.best if stage.patience is not None else state.parameters
+    if exact and stage.batch_size is not None:
         trained, _ = solve_trials(task, trained, "polynomial")
     return trained, recorder.outcome(np.asarray(state.code))
 
@@ -388,7 +382,7 @@ class _Descent:
         batch, dropout_key = self.rows, None
         if self.order is not None:
             num_rows = self.rows.num_points
-            size = min(self.stage.settings.batch_size or num_rows, num_rows)
+            size = min(self.stage.batch_size or num_rows, num_rows)
             batch = self.rows.take(self.order[(index * size + jnp.arange(size)) % num_rows])
         if self.fixed.network is not None and self.fixed.network.dropout > 0:
             dropout_key = jax.random.fold_in(self.key, index + 1)
@@ -413,13 +407,13 @@ class _Descent:
         after, new_memory, is_stuck = self.stage.step(self.evaluation(index), start, memory)
         is_finite = jnp.isfinite(after.value)
         new_code = jnp.where(is_stuck, STALLED, code)
-        is_flat = _largest(after.gradient) <= self.stage.settings.tolerance
+        is_flat = _largest(after.gradient) <= self.stage.tolerance
         new_code = jnp.where(is_flat, CONVERGED, new_code)
         new_code = jnp.where(is_finite, new_code, NOT_FINITE)
         go_on = (code == RUNNING) & is_finite
         return (
-            _pick(go_on, after, point),
-            _pick(go_on, new_memory, memory),
+            choose(go_on, after, point),
+            choose(go_on, new_memory, memory),
             jnp.where(code == RUNNING, new_code, code),
             jax.tree.map(jnp.add, sums, after.details),
         )
@@ -439,14 +433,14 @@ class _Descent:
         # state of the last record.
         figures = jnp.stack([*values.values(), _largest(point.vector)])
         is_finite = jnp.all(jnp.isfinite(figures))
-        parameters = _pick(is_finite, parameters, state.parameters)
+        parameters = choose(is_finite, parameters, state.parameters)
         code = jnp.where(is_finite, code, NOT_FINITE)
         best, best_error, best_step = parameters, state.best_error, state.best_step
-        now, patience = state.step + count, self.stage.settings.patience
+        now, patience = state.step + count, self.stage.patience
         if held_out is not None:
             error = values["held_out"] = held_out.error(parameters)
             is_better = error < best_error
-            best = _pick(is_better, parameters, state.best)
+            best = choose(is_better, parameters, state.best)
             best_error = jnp.where(is_better, error, best_error)
             best_step = jnp.where(is_better, now, best_step)
             if patience is not None:
@@ -464,7 +458,7 @@ class _Descent:
             rows = self.rows
             assert isinstance(rows, Rows)
             parameters = solve_polynomial(parameters, rows, rows.weights, self.factors, exact=True)
-        if self.stage.settings.batch_size is None:
+        if self.stage.batch_size is None:
             return parameters, dict(self.loss.terms(parameters, self.rows, self.projector))
         # A pass over all rows at each record would cost more than the steps between them.
         return parameters, {name: value / count for name, value in sums.items()}
@@ -474,7 +468,7 @@ def _descent(
     stage: GradientStage, loss: Loss, rows: TrainingRows, factors: QR | None, state: _State
 ) -> _Descent:
     moving, fixed = eqx.partition(state.parameters, trainable(state.parameters))
-    balance, weights = stage.settings.balance, state.parameters.balance
+    balance, weights = stage.balance, state.parameters.balance
     if balance is not None and weights:
         projector = None if factors is None else factors.q
         terms_of = lambda moving: loss.terms(eqx.combine(moving, fixed), rows, projector)
@@ -486,13 +480,9 @@ def _descent(
         fixed = eqx.tree_at(lambda p: p.balance, fixed, balanced)
     vector, tree_of = ravel_pytree(moving)
     key, order = jax.random.fold_in(state.key, state.step), None
-    if stage.settings.batch_size is not None:
+    if stage.batch_size is not None:
         order = jax.random.permutation(key, rows.num_points)
     return _Descent(stage, loss, rows, factors, fixed, vector, tree_of, key, order)
-
-
-def _pick(is_new: Bool[Array, ""], new: PyTree, old: PyTree) -> PyTree:
-    return jax.tree.map(lambda n, o: jnp.where(is_new, n, o), new, old)
 
 
 def _largest(vector: Float[Array, " parameters"]) -> Float[Array, ""]:

@@ -3,10 +3,9 @@
 import dataclasses
 import functools
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from pann.io.checkpoint import Saved, packed, unpacked
 from pann.model.pann import Parameters
@@ -20,6 +19,7 @@ from pann.training.task import (
     Recorder,
     Stage,
     Task,
+    choose,
     restored_outcome,
     saved_outcome,
 )
@@ -96,12 +96,6 @@ def _score(task: Task, trials: Parameters) -> Float[Array, " trials"]:
     """Held-out error, or the data term where no rows are held out; NaN counts as infinite."""
     score = task.figures(trials)["data" if task.held_out is None else "held_out"]
     return jnp.where(jnp.isnan(score), jnp.inf, score)
-
-
-def choose(better: Bool[Array, " trials"], new: Parameters, old: Parameters) -> Parameters:
-    """The new trials where they are better, the old ones elsewhere."""
-    pick = lambda n, o: jnp.where(better.reshape(-1, *[1] * (n.ndim - 1)), n, o)
-    return jax.tree.map(pick, new, old)
 
 
 def run_recipe(

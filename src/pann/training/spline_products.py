@@ -22,10 +22,18 @@ from pann.model.pann import Parameters
 from pann.network import ProductUnits
 from pann.numerics.least_squares import orthonormalize
 from pann.numerics.levenberg_marquardt import NormalEquations, minimize
-from pann.training.guard import choose
 from pann.training.linear import LeastSquares, all_at_round_off
 from pann.training.loss import Rows
-from pann.training.task import CONVERGED, ROUND_OFF, Outcome, Recorder, Stage, Task, unstack
+from pann.training.task import (
+    CONVERGED,
+    ROUND_OFF,
+    Outcome,
+    Recorder,
+    Stage,
+    Task,
+    choose,
+    unstack,
+)
 
 DEGREE = 3
 

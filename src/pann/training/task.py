@@ -15,7 +15,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from pann.io.checkpoint import NOWHERE, Checkpoint, Saved
 from pann.model.pann import Parameters
@@ -200,6 +200,14 @@ def _judged(num_points: int) -> Int[Array, " chosen"] | slice:
         return slice(None)
     # The first ones would misjudge sorted rows. With replacement: a permutation sorts all rows.
     return jax.random.randint(jax.random.key(0), (FIGURE_ROWS,), 0, num_points)
+
+
+def choose(is_new: Bool[Array, "*trials"], new: PyTree, old: PyTree) -> PyTree:
+    """The new state where it is to be taken, for one trial or each of several; else the old one."""
+    pick = lambda n, o: jnp.where(
+        is_new.reshape(is_new.shape + (1,) * (n.ndim - is_new.ndim)), n, o
+    )
+    return jax.tree.map(pick, new, old)
 
 
 def unstack(trials: Parameters, count: int) -> list[Parameters]:
