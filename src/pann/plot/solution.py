@@ -168,8 +168,8 @@ def ticks_of(solution: "Solution") -> dict[str, np.ndarray]:
     )
 
 
-def _title(solution: Drawable, shown: tuple[str, ...]) -> str:
-    report, domain = solution.report, solution.model.domain
+def _title(solution: "Solution", shown: tuple[str, ...]) -> str:
+    report = solution.report
     basis = solution.model.basis
     count = len(basis.tree.elements) if isinstance(basis, ElementBasis) else 0
     elements = f"{count} elements up to " if count else ""
@@ -243,7 +243,7 @@ def _panels(
     return figure
 
 
-def draw_elements(panel: "Axes", solution: Drawable, axes: tuple[str, str]) -> None:
+def draw_elements(panel: "Axes", solution: "Solution", axes: tuple[str, str]) -> None:
     """The outlines of elements over two axes, of those that a slice through the middle meets."""
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Rectangle
