@@ -2,6 +2,9 @@
 
 Each element has its own products of Legendre polynomials, of a degree for each axis; they are zero
 outside of it. The tree says which elements are neighbors, and in which order to eliminate them.
+
+A box may also be divided by a curve (in space a surface), the zeros of a polynomial: its two sides
+are elements of the same box, each with polynomials of its own that count on its side alone.
 """
 
 import dataclasses
@@ -21,6 +24,8 @@ from pann.runtime.memory import require_memory
 MAX_DEGREE = 1_000
 # Points evaluated at a time, times the functions of an element.
 BLOCK_NUMBERS = 4_000_000
+# Coefficients along each axis of the polynomials whose zeros are curves.
+CURVE_SIZE = 15
 
 
 @final
@@ -29,8 +34,10 @@ class Tree:
     """Cuts of a box into elements; node 0 is the box itself.
 
     A node that is cut has an axis from 0, the coordinate of the cut and two children, the lower one
-    first; an element has axis -1. `degrees` has a row for each node, of which those of elements
-    count.
+    first; an element has axis -1. One that is divided by a curve has the number of axes there and
+    a row of `curves`, the coefficients of Legendre polynomials on its box; the child where these
+    are negative is first, and both have the bounds of the node. `degrees` has a row for each node,
+    of which those of elements count.
     """
 
     lower: tuple[float, ...]
@@ -39,6 +46,8 @@ class Tree:
     at: Float[np.ndarray, " nodes"]
     children: Int[np.ndarray, "nodes 2"]
     degrees: Int[np.ndarray, "nodes d"]
+    curve: Int[np.ndarray, " nodes"]
+    curves: Float[np.ndarray, "curves coefficients"]
 
     @staticmethod
     def whole(lower: Sequence[float], upper: Sequence[float], degrees: Sequence[int]) -> "Tree":
@@ -50,6 +59,8 @@ class Tree:
             np.zeros(1),
             np.full((1, 2), -1),
             np.array([degrees], int),
+            np.array([-1]),
+            np.zeros((0, CURVE_SIZE ** len(lower))),
         )
 
     def check(self) -> None:
@@ -59,7 +70,7 @@ class Tree:
         in_order = self.children[nodes] > nodes[:, None]
         each_once = np.sort(self.children[nodes].ravel())
         if (
-            np.any(self.axis >= self.dimension)
+            np.any(self.axis > self.dimension)
             or not np.all(in_order)
             or not np.array_equal(each_once, np.arange(1, len(self.axis)))
         ):
@@ -68,6 +79,10 @@ class Tree:
             )
         if np.any(self.degrees < 0) or np.any(self.degrees > MAX_DEGREE):
             raise ValueError(f"degrees of elements must be from 0 to {MAX_DEGREE}")
+        curved = self.axis == self.dimension
+        if np.any((self.curve[curved] < 0) | (self.curve[curved] >= len(self.curves))):
+            raise ValueError("a curve that divides one of its elements is not there")
+        nodes = np.flatnonzero(cut & ~curved)
         low, high = self.bounds[nodes, :, self.axis[nodes]].T
         if not np.all((low < self.at[nodes]) & (self.at[nodes] < high)):
             raise ValueError("a cut of its elements lies outside of the node that it cuts")
@@ -101,8 +116,69 @@ class Tree:
         for node in np.flatnonzero(self.axis >= 0):
             low, high = self.children[node]
             bounds[low] = bounds[high] = bounds[node]
-            bounds[low, 1, self.axis[node]] = bounds[high, 0, self.axis[node]] = self.at[node]
+            if self.axis[node] < self.dimension:
+                bounds[low, 1, self.axis[node]] = bounds[high, 0, self.axis[node]] = self.at[node]
         return bounds
+
+    @functools.cached_property
+    def sides(self) -> list[tuple[tuple[int, bool], ...]]:
+        """For each element the nodes whose curves bound it, and whether it is on the upper side."""
+        of_nodes: list[tuple[tuple[int, bool], ...]] = [()] * len(self.axis)
+        for node in np.flatnonzero(self.axis >= 0):
+            own, is_curved = of_nodes[node], self.axis[node] == self.dimension
+            for side, child in enumerate(self.children[node]):
+                of_nodes[child] = (*own, (int(node), bool(side))) if is_curved else own
+        return [of_nodes[node] for node in self.elements]
+
+    def along_curve(
+        self, node: int, points: Float[np.ndarray, "points d"], order: Sequence[int] | None = None
+    ) -> Float[np.ndarray, " points"]:
+        """The polynomial whose zeros are the curve of a node, or a derivative of it."""
+        if not len(points):
+            return np.zeros(0)
+        orders = (0,) * self.dimension if order is None else order
+        values = self.curves[self.curve[node]].reshape(1, CURVE_SIZE, -1)
+        for factor in self._factors(node, points, [CURVE_SIZE] * self.dimension, orders):
+            values = np.matmul(factor[:, None, :], values.reshape(len(values), CURVE_SIZE, -1))
+        return values.reshape(len(points))
+
+    def factors(
+        self, element: int, points: Float[np.ndarray, "points d"], order: Sequence[int]
+    ) -> list[Float[np.ndarray, "points _"]]:
+        """The polynomials of an element along each axis, or their derivatives, at points in it."""
+        node = int(self.elements[element])
+        return self._factors(node, points, self.degrees[node] + 1, order)
+
+    def _factors(
+        self,
+        node: int,
+        points: Float[np.ndarray, "points d"],
+        sizes: Sequence[int] | Int[np.ndarray, " d"],
+        order: Sequence[int],
+    ) -> list[Float[np.ndarray, "points _"]]:
+        low, high = self.bounds[node]
+        reference = 2.0 * (points - low) / (high - low) - 1.0
+        return [
+            Legendre().table(reference[:, axis], int(sizes[axis]), times)
+            * (2.0 / (high[axis] - low[axis])) ** times
+            for axis, times in enumerate(order)
+        ]
+
+    def is_inside(
+        self, element: int, points: Float[np.ndarray, "points d"]
+    ) -> Bool[np.ndarray, " points"]:
+        """Whether points of the box of an element lie on its side of all curves."""
+        return self.is_inside_but(element, -1, points)
+
+    def is_inside_but(
+        self, element: int, left_out: int, points: Float[np.ndarray, "points d"]
+    ) -> Bool[np.ndarray, " points"]:
+        """The same for all curves but that of one node."""
+        inside = np.ones(len(points), bool)
+        for node, is_upper in self.sides[element]:
+            if node != left_out:
+                inside &= (self.along_curve(node, points) >= 0) == is_upper
+        return inside
 
     @property
     def corners(self) -> Float[np.ndarray, "elements 2 d"]:
@@ -130,7 +206,19 @@ class Tree:
             axis[node], at[node] = along, where
             children[node] = first + 2 * position, first + 2 * position + 1
         degrees = np.concatenate([self.degrees, np.repeat(self.degrees[nodes], 2, axis=0)])
-        return dataclasses.replace(self, axis=axis, at=at, children=children, degrees=degrees)
+        curve = np.concatenate([self.curve, np.full(2 * count, -1)])
+        return dataclasses.replace(
+            self, axis=axis, at=at, children=children, degrees=degrees, curve=curve
+        )
+
+    def divided(self, curves: Mapping[int, Float[np.ndarray, " coefficients"]]) -> "Tree":
+        """Some elements, by number, divided by curves; both sides keep degrees."""
+        if not curves:
+            return self
+        nodes = self.elements[list(curves)]
+        new = self.cut(dict.fromkeys(curves, (self.dimension, 0.0)))
+        new.curve[nodes] = len(self.curves) + np.arange(len(nodes))
+        return dataclasses.replace(new, curves=np.concatenate([self.curves, list(curves.values())]))
 
     def stacked(self, other: "Tree", along: int) -> "Tree":
         """This box with another on its upper side along an axis."""
@@ -145,6 +233,8 @@ class Tree:
                 [[[first, second]], shift(self.children, first), shift(other.children, second)]
             ),
             np.concatenate([self.degrees[:1], self.degrees, other.degrees]),
+            np.concatenate([[-1], self.curve, shift(other.curve, len(self.curves))]),
+            np.concatenate([self.curves, other.curves]),
         )
 
     def locate(self, points: Float[np.ndarray, "points d"]) -> Int[np.ndarray, " points"]:
@@ -156,7 +246,10 @@ class Tree:
             if not len(open_):
                 return self.number[nodes]
             own = nodes[open_]
-            is_upper = points[open_, axis[open_]] >= self.at[own]
+            is_upper = points[open_, np.minimum(axis[open_], self.dimension - 1)] >= self.at[own]
+            for node in np.unique(own[axis[open_] == self.dimension]).tolist():
+                here = own == node
+                is_upper[here] = self.along_curve(node, points[open_[here]]) >= 0
             nodes[open_] = self.children[own, is_upper.astype(int)]
 
     def sample(self, count: int, seed: int) -> Float[np.ndarray, "points d"]:
@@ -199,7 +292,7 @@ class ElementBasis:
 
     def _content(self) -> tuple[object, ...]:
         tree = self.tree
-        arrays = (tree.axis, tree.at, tree.children, tree.degrees)
+        arrays = (tree.axis, tree.at, tree.children, tree.degrees, tree.curve, tree.curves)
         return self.domain, tree.lower, tree.upper, *(array.tobytes() for array in arrays)
 
     @property
@@ -258,7 +351,7 @@ class ElementBasis:
         )
         out = np.zeros((len(points), len(self)))
         for element, rows in self._points_by_element(points):
-            factors = self.factors(element, points[rows], orders)
+            factors = self.tree.factors(element, points[rows], orders)
             product = factors[0]
             for factor in factors[1:]:
                 product = (product[:, :, None] * factor[:, None, :]).reshape(len(rows), -1)
@@ -320,26 +413,13 @@ class ElementBasis:
         shape = self.tree.element_degrees[element] + 1
         found = []
         for order in orders:
-            first, *others = self.factors(element, points, order)
+            first, *others = self.tree.factors(element, points, order)
             values = first @ own.reshape(shape[0], -1)
             for factor in others:
                 values = values.reshape(len(points), factor.shape[1], -1)
                 values = np.matmul(factor[:, None, :], values)[:, 0]
             found.append(values.reshape(len(points), -1))
         return np.stack(found)
-
-    def factors(
-        self, element: int, points: Float[np.ndarray, "points d"], order: Sequence[int]
-    ) -> list[Float[np.ndarray, "points _"]]:
-        """The polynomials of an element along each axis, or their derivatives, at points in it."""
-        low, high = self.tree.bounds[self.tree.elements[element]]
-        reference = 2.0 * (points - low) / (high - low) - 1.0
-        degrees = self.tree.element_degrees[element]
-        return [
-            Legendre().table(reference[:, axis], int(degrees[axis]) + 1, times)
-            * (2.0 / (high[axis] - low[axis])) ** times
-            for axis, times in enumerate(order)
-        ]
 
     def _points_by_element(
         self, points: Float[np.ndarray, "points d"]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pann.basis import Basis, ElementBasis, PiecewiseLegendre, Tree
+from pann.basis.elements import CURVE_SIZE
 from pann.basis.families import FAMILIES
 from pann.domain import Box
 from pann.errors import FileError
@@ -157,6 +158,8 @@ def _element_basis(values: Values) -> ElementBasis:
         values.at,
         values.children,
         values.degrees,
+        values.curve,
+        values.curves,
     )
     tree.check()
     basis = ElementBasis(values.domain, tree)
@@ -171,17 +174,23 @@ def _element_basis(values: Values) -> ElementBasis:
 ELEMENTS = Record(
     ElementBasis,
     "the basis of elements",
-    {"num_nodes": Plain(integer(1, MAX_NODES))},
+    {"num_nodes": Plain(integer(1, MAX_NODES)), "num_curves": Plain(integer(0, MAX_NODES))},
     shapes=lambda values: {
         "axis": ("int64", (values.num_nodes,)),
         "at": ("float64", (values.num_nodes,)),
         "children": ("int64", (values.num_nodes, 2)),
         "degrees": ("int64", (values.num_nodes, values.domain.dimension)),
+        "curve": ("int64", (values.num_nodes,)),
+        "curves": ("float64", (values.num_curves, CURVE_SIZE ** min(values.domain.dimension, 3))),
     },
-    derived={"num_nodes": lambda basis: len(basis.tree.axis)},
+    derived={
+        "num_nodes": lambda basis: len(basis.tree.axis),
+        "num_curves": lambda basis: len(basis.tree.curves),
+    },
     # The box of the tree is the domain of the model.
     split=lambda basis: {
-        key: getattr(basis.tree, key) for key in ("axis", "at", "children", "degrees")
+        key: getattr(basis.tree, key)
+        for key in ("axis", "at", "children", "degrees", "curve", "curves")
     },
     build=_element_basis,
 )

@@ -18,6 +18,7 @@ from pann.domain import Box
 from pann.numerics.quadrature import gauss_legendre
 from pann.pde.conditions import Condition, Dirichlet, Initial, Neumann, Robin, values_anywhere
 from pann.pde.problem import Problem
+from pann.solvers.elements.curves import Curves
 from pann.solvers.elements.refine import Cuts, cut
 
 # Samples of the equation, by dimension, and on each face.
@@ -37,14 +38,19 @@ Values = Callable[[Float[np.ndarray, "points d"]], Float[np.ndarray, " points"]]
 
 
 def resolving_given(
-    problem: Problem, domain: Box, tree: Tree, before: tuple[ElementBasis, np.ndarray] | None
+    problem: Problem,
+    domain: Box,
+    tree: Tree,
+    before: tuple[ElementBasis, np.ndarray] | None,
+    curves: Curves,
 ) -> Tree:
     """The elements, cut where they do not resolve what is given.
 
-    In a window of time that is also the state in which the one `before` ended.
+    In a window of time that is also the state in which the one `before` ended. Where the equation
+    jumps on curves, elements have sides.
     """
     for source in _sources(problem):
-        tree = _resolving(tree, source, _samples(domain), None)
+        tree = _resolving(tree, source, _samples(domain), None, curves=curves)
     if before is not None:
         basis, b = before
         index = domain.names.index(str(domain.time))
@@ -118,8 +124,12 @@ def _resolving(
     points: Float[np.ndarray, "points d"],
     on: int | None,
     tolerance: float = MISSED,
+    curves: Curves | None = None,
 ) -> Tree:
-    """The elements, cut until their polynomials interpolate samples; `on` is the axis of a face."""
+    """The elements, cut until their polynomials interpolate samples; `on` is the axis of a face.
+
+    Those that one of the curves crosses are left as they are.
+    """
     sampled = values(points)
     largest = float(np.max(np.abs(sampled), initial=0.0))
     varies = float(np.max(sampled, initial=0.0) - np.min(sampled, initial=0.0))
@@ -130,7 +140,10 @@ def _resolving(
     waiting = {int(n): np.flatnonzero(elements == n) for n in np.unique(elements)}
     for _ in range(MOST_LEVELS):
         cuts: Cuts = {}
+        crossed = set() if curves is None else curves.crossed(tree)
         for element, rows in waiting.items():
+            if element in crossed:
+                continue
             own = _some(rows, sampled)
             missed = _missed(tree, element, values, points[own], sampled[own], on)
             if missed > tolerance * largest:

@@ -28,12 +28,14 @@ from pann.pde.problem import Problem
 from pann.runtime.limits import Progress, Stopped
 from pann.solvers.assessment import indicator, relative_errors
 from pann.solvers.determinacy import is_linear
+from pann.solvers.elements.curves import Curves
 from pann.solvers.elements.given import resolving_given
 from pann.solvers.elements.refine import (
     Bounds,
     carried,
     field_sizes,
     num_unknowns,
+    of_boxes,
     refined,
     shown,
     tails,
@@ -67,6 +69,7 @@ NOT_DETERMINED = (
 SAFETY = 2.0
 POINTS_ON_FACES = 24
 ELEMENTS = Elements()
+NO_CURVES = Curves((), ())
 # What elements may take where nobody asked for them.
 BY_ITSELF = Elements(max_unknowns=40_000)
 
@@ -140,11 +143,12 @@ def solve_on_elements(
         MAX_UNKNOWNS if method.max_unknowns is None else method.max_unknowns,
         setup.run,
         is_linear(problem),
+        Curves.of(problem, problem.domain),
     )
     if problem.domain.time is None or any(isinstance(c, Data) for c in problem.conditions):
         tree = start
         if tree is None:
-            tree = first_tree(problem, problem.domain, rounds.bounds.first)
+            tree = first_tree(problem, problem.domain, rounds.bounds.first, rounds.curves)
         found = rounds.resolve(tree, setup.checkpoint.within("elements"))
         windows = 1
     else:
@@ -191,6 +195,7 @@ def first_tree(
     problem: Problem,
     domain: Box,
     degree: int,
+    curves: Curves = NO_CURVES,
     before: tuple[ElementBasis, np.ndarray] | None = None,
 ) -> Tree:
     """Elements between the planes of interfaces and breaks that resolve what is given."""
@@ -201,7 +206,8 @@ def first_tree(
             corners = tree.corners[:, :, index]
             inside = np.flatnonzero((corners[:, 0] < at) & (at < corners[:, 1]))
             tree = tree.cut({int(element): (index, float(at)) for element in inside})
-    return resolving_given(problem, domain, tree, before)
+    tree = curves.resolving(tree)
+    return resolving_given(problem, domain, tree, before, curves)
 
 
 # ---- Rounds ----
@@ -217,6 +223,7 @@ class _Rounds:
     max_unknowns: int
     run: Run
     is_linear: bool
+    curves: Curves
 
     def resolve(
         self,
@@ -229,19 +236,26 @@ class _Rounds:
         """Rounds from these elements on; `before` has the end of the last window."""
         problem = self.problem
         domain = problem.domain if domain is None else domain
-        basis, b = ElementBasis(domain, tree), None
+        divided = self.curves.divide(tree)
+        basis, b = ElementBasis(domain, divided.tree), None
         smoothed = np.ones(len(tree.elements), bool)
         kept: Resolved | None = None
         worst: list[float] = []
         changes: list[float] = []
         steps, stop, stopped = 0, "", None
+        pivot = (
+            self._pivot_without_curves(basis.domain, tree, before) if self.curves.levels else 1.0
+        )
         for number in range(MAX_ROUNDS):
             begun = time.monotonic()
-            new = ElementBasis(domain, tree)
+            divided = self.curves.divide(tree)
+            new = ElementBasis(domain, divided.tree)
             guess = self._guess(new, None if b is None else (basis, b), before)
             own = checkpoint.within(f"round {number}")
             try:
-                solved = self._round(new, guess, smoothed, own, before, is_first=kept is None)
+                solved = self._round(
+                    new, guess, smoothed[divided.boxes], own, before, is_first=kept is None
+                )
             except Stopped as reason:
                 stopped = str(reason)
                 stop = f"stopped by {stopped}; next would have been finer elements"
@@ -250,7 +264,7 @@ class _Rounds:
                 changes.append(difference(basis, b, new, solved.b))
             basis, b = new, solved.b
             steps += solved.steps
-            found = tails(basis, b)
+            found = tails(basis, b, solved.missed.size)
             worst.append(float(max(np.max(found.tail), np.max(solved.missed.size))))
             current = Resolved(
                 basis,
@@ -261,19 +275,12 @@ class _Rounds:
                 solved.num_points,
                 "",
                 False,
-                solved.pivot,
+                pivot if self.curves.levels else solved.pivot,
                 unevenness(basis, b),
             )
             kept = current
-            next_tree = refined(
-                tree,
-                found,
-                solved.missed,
-                solved.amplified,
-                self.tail,
-                self.bounds,
-                domain.widths,
-            )
+            boxes = of_boxes(divided, found, solved.missed, solved.amplified)
+            next_tree = refined(tree, *boxes, self.tail, self.bounds, domain.widths)
             if next_tree is None:
                 is_resolved = worst[-1] <= self.tail
                 stop = (
@@ -296,13 +303,22 @@ class _Rounds:
                 stopped = str(reason)
                 stop = f"stopped by {stopped}; next would have been finer elements"
                 break
-            unsettled = solved.missed.size > UNSETTLED
+            unsettled = boxes[1].size > UNSETTLED
             smoothed = unsettled[tree.locate(next_tree.corners.mean(axis=1))]
             tree = next_tree
         assert kept is not None, stop
         stop = stop or f"{MAX_ROUNDS} rounds"
         is_resolved = kept.worst[-1] <= NEARLY * self.tail
         return dataclasses.replace(kept, stop=stop, is_resolved=is_resolved, stopped=stopped)
+
+    def _pivot_without_curves(
+        self, domain: Box, tree: Tree, before: tuple[ElementBasis, np.ndarray] | None
+    ) -> float:
+        """The smallest pivot on whole boxes; sides of which little is left have small ones."""
+        basis = ElementBasis(domain, tree)
+        system = ElementSystem(self.problem, basis, before=before)
+        b = np.zeros((len(basis), len(self.problem.fields)))
+        return system.step(b, system.linearize(b))[1].smallest_pivot
 
     def _guess(
         self,
@@ -434,7 +450,7 @@ def march(rounds: _Rounds, windows: int | str, checkpoint: Checkpoint) -> tuple[
         if end - upper < 0.3 * length:
             upper = end
         slab = _between(domain, axis, now, upper)
-        tree = first_tree(rounds.problem, slab, rounds.bounds.first, before)
+        tree = first_tree(rounds.problem, slab, rounds.bounds.first, rounds.curves, before)
         own = checkpoint.within(f"window {now:.17g} {upper:.17g}")
         solved = rounds.resolve(tree, own, before, f"window {len(found) + 1}, elements", slab)
         found.append(solved)

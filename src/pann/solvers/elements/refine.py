@@ -7,10 +7,13 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from pann.basis import ElementBasis, Legendre, Tree
+from pann.solvers.elements.curves import Divided
 from pann.solvers.elements.rows import Missed, coefficients_of, groups_of, points_of
 
 # Coefficients that fall off to less than this factor per degree are those of a smooth function.
 SMOOTH = 0.75
+# The decay that coefficients on one side of a curve are taken to have.
+DECAY_ON_SIDES = 0.5
 # A cut that leaves elements narrower than this, relative to the domain, is not made.
 NARROWEST = 1e-9
 # Of the largest tail: elements below it wait, for it may have caused theirs.
@@ -37,8 +40,16 @@ class Tails:
     decay: Float[np.ndarray, "elements d"]
 
 
-def tails(basis: ElementBasis, b: Float[np.ndarray, "terms fields"]) -> Tails:
-    """By the coefficients of every element, each field relative to its largest value anywhere."""
+def tails(
+    basis: ElementBasis,
+    b: Float[np.ndarray, "terms fields"],
+    missed: Float[np.ndarray, " elements"] | None = None,
+) -> Tails:
+    """By the coefficients of every element, each field relative to its largest value anywhere.
+
+    Polynomials on one side of a curve may be anything beyond it, so that their coefficients say
+    little: there `missed`, the residual, takes the place of the tail.
+    """
     tree = basis.tree
     d = tree.dimension
     tail, decay = np.zeros((len(basis.sizes), d)), np.zeros((len(basis.sizes), d))
@@ -53,7 +64,34 @@ def tails(basis: ElementBasis, b: Float[np.ndarray, "terms fields"]) -> Tails:
             energy = np.sqrt(np.sum(own**2, axis=others)) * norms  # elements, degrees
             tail[group.elements, axis] = np.sqrt(np.sum(energy[:, -2:] ** 2, axis=1))
             decay[group.elements, axis] = _decay(energy)
+    if missed is None:
+        return Tails(tail, decay)
+    is_side = np.array([bool(sides) for sides in tree.sides])
+    tail[is_side], decay[is_side] = missed[is_side, None], DECAY_ON_SIDES
     return Tails(tail, decay)
+
+
+def of_boxes(
+    divided: Divided,
+    found: Tails,
+    missed: Missed,
+    amplified: Float[np.ndarray, "elements d"],
+) -> tuple[Tails, Missed, Float[np.ndarray, "boxes d"]]:
+    """The same for the boxes whose sides elements are: of the worse side."""
+    if not len(divided.tree.curves):
+        return found, missed, amplified
+    largest = lambda values: _largest(values, divided.boxes)
+    order = np.argsort(missed.size, kind="stable")
+    center = np.zeros((np.max(divided.boxes) + 1, missed.center.shape[1]))
+    center[divided.boxes[order]] = missed.center[order]
+    tails = Tails(largest(found.tail), largest(found.decay))
+    return tails, Missed(largest(missed.size), center), largest(amplified)
+
+
+def _largest(values: np.ndarray, boxes: Int[np.ndarray, " elements"]) -> np.ndarray:
+    out = np.zeros((np.max(boxes) + 1, *values.shape[1:]))
+    np.maximum.at(out, boxes, values)
+    return out
 
 
 def _decay(energy: Float[np.ndarray, "elements degrees"]) -> Float[np.ndarray, " elements"]:

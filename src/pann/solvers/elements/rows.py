@@ -7,12 +7,14 @@ these coordinates. So an element of any size, under an equation of any scale, ha
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 import numpy as np
+import scipy.linalg
 from jaxtyping import Array, Bool, Float, Int
 
 from pann.basis import ElementBasis, Legendre, Tree
@@ -34,6 +36,7 @@ from pann.pde.conditions import (
 )
 from pann.pde.placing import OnFaces, place_conditions, place_inside
 from pann.pde.problem import Problem
+from pann.solvers.elements.curves import bounds_of_side, points_on
 
 # Gauss points along an axis beyond those of the degree: products of unknowns are resolved.
 MORE_POINTS = 2
@@ -42,6 +45,11 @@ MORE_POINTS = 2
 TIES = 10.0
 # A polynomial of degree p is taken to resolve exponentials exp(c p x) on (-1, 1) with this c.
 RESOLVED_EXPONENT = 0.5
+# On one side of a curve polynomials nearly depend on each other: their coefficients have rows of
+# their own with this weight.
+TINY = 1e-11
+# Sides of a curve have so many times the points along each axis, and so have their borders.
+MORE_ON_SIDES = 2
 # Points at which the equation is computed at a time, by one program for all numbers of points.
 CHUNK = 4_096
 # A coordinate this near to a border, relative to the width of the domain, lies on it.
@@ -60,7 +68,7 @@ class _Group:
     elements: Int[np.ndarray, " elements"]
     shape: tuple[int, ...]
     nodes: tuple[Float[np.ndarray, " _nodes"], ...]
-    weights: Float[np.ndarray, " points"]
+    weights: Float[np.ndarray, "elements points"]  # zero on the other side of a curve
     factors: dict[Order, list[Float[np.ndarray, "_nodes _functions"]]]
 
 
@@ -183,11 +191,16 @@ class ElementSystem:
         corners = basis.tree.corners
         self.slopes = 2.0 / (corners[:, 1] - corners[:, 0])  # d reference / d coordinate
 
+    @functools.cached_property
+    def is_side(self) -> Bool[np.ndarray, " elements"]:
+        """Which elements are one side of a curve."""
+        return np.array([bool(sides) for sides in self.basis.tree.sides])
+
     # ---- The equation inside ----
 
     @functools.cached_property
     def groups(self) -> list[_Group]:
-        return groups_of(self.basis.tree, self.orders, MORE_POINTS)
+        return groups_of(self.basis.tree, self.orders, MORE_POINTS, with_sides=True)
 
     @functools.cached_property
     def points(self) -> list[Float[np.ndarray, "_elements _points d"]]:
@@ -218,13 +231,14 @@ class ElementSystem:
         flat = np.concatenate([c.reshape(len(c), -1, self.num_fields) for c in channels], axis=1)
         residual, slopes = evaluate_equation(self.problem, flat_points, flat)
         found, by_channels, start = [], [], 0
-        for points in self.points:
-            count, each = points.shape[0], points.shape[1]
+        for group in self.groups:
+            count, each = group.weights.shape
             end = start + count * each
-            found.append(residual[start:end].reshape(count, each, -1))
-            by_channels.append(
-                slopes[:, :, start:end].reshape(*slopes.shape[:2], count, each, residual.shape[1])
-            )
+            # On the other side of a curve they are not asked for, and need not be numbers.
+            counts = (group.weights > 0)[..., None]
+            own = slopes[:, :, start:end].reshape(*slopes.shape[:2], count, each, residual.shape[1])
+            found.append(np.where(counts, residual[start:end].reshape(count, each, -1), 0.0))
+            by_channels.append(np.where(counts, own, 0.0))
             start = end
         return channels, found, by_channels
 
@@ -252,10 +266,10 @@ class ElementSystem:
                 )
                 slopes = slopes * factors[..., None, None]
             scales = self._scales(group)
-            unit = np.sqrt(np.einsum("p,ofepr->ofer", group.weights, slopes**2))
+            unit = np.sqrt(np.einsum("ep,ofepr->ofer", group.weights, slopes**2))
             unit = np.max(unit * scales[:, None, :, None], axis=(0, 1))
             # elements, points, residuals
-            factor = np.sqrt(group.weights)[:, None] / np.where(unit > 0, unit, 1.0)[:, None, :]
+            factor = np.sqrt(group.weights)[..., None] / np.where(unit > 0, unit, 1.0)[:, None, :]
             scaled = factor * residual
             matrix = np.zeros((*residual.shape, self.num_fields * math.prod(group.shape)))
             for field in range(self.num_fields):
@@ -271,12 +285,28 @@ class ElementSystem:
             for place, element in enumerate(group.elements):
                 rows[element], residuals[element] = matrix[place], scaled[place].ravel()
         columns = self.columns(b)
+        for element in np.flatnonzero(self.is_side).tolist():
+            kept = np.any(rows[element] != 0, axis=1)
+            small = self._small_rows(element)
+            rows[element] = np.concatenate([rows[element][kept], small])
+            residuals[element] = np.concatenate(
+                [residuals[element][kept], small @ columns[element]]
+            )
         for each in self.on_borders:
             element = each.element
             missed = each.rows @ columns[element] - each.target
             rows[element] = np.concatenate([rows[element], each.rows])
             residuals[element] = np.concatenate([residuals[element], missed])
         return Linearized(rows, residuals, amplified)
+
+    def _small_rows(self, element: int) -> Float[np.ndarray, "columns columns"]:
+        """Rows that keep coefficients of Legendre polynomials small, those of high degrees most."""
+        degrees = self.basis.indices[self.basis.offsets[element] : self.basis.offsets[element + 1]]
+        weights = TINY * np.sum(degrees, axis=1) ** 2.0
+        changes = [self._adapted(element, field).change for field in range(self.num_fields)]
+        return scipy.linalg.block_diag(
+            *(weights[:, None] * functools.reduce(np.kron, change) for change in changes)
+        )
 
     def _scales(self, group: _Group) -> Float[np.ndarray, "orders elements"]:
         """The derivatives by coordinates over those by the reference coordinates."""
@@ -295,7 +325,7 @@ class ElementSystem:
         """
         count, d = len(group.elements), len(group.shape)
         factors, by_axis = np.ones((len(self.orders), self.num_fields, count)), np.ones((count, d))
-        sizes = np.sqrt(np.einsum("p,ofepr->ofer", group.weights, slopes**2))
+        sizes = np.sqrt(np.einsum("ep,ofepr->ofer", group.weights, slopes**2))
         sizes = sizes * self._scales(group)[:, None, :, None]
         for axis in range(d):
             along = [
@@ -323,15 +353,15 @@ class ElementSystem:
     def missed(self, b: Coefficients) -> "Missed":
         """The residual of the equation between the points of the rows, in units of u."""
         finer = ElementSystem(self.problem, self.basis)
-        finer.groups = groups_of(self.basis.tree, self.orders, MORE_POINTS + 3)
+        finer.groups = groups_of(self.basis.tree, self.orders, MORE_POINTS + 3, with_sides=True)
         num_elements, d = len(self.basis.sizes), self.basis.tree.dimension
         size, center = np.zeros(num_elements), np.zeros((num_elements, d))
         _, found, by_channels = finer.equation(b)
         for group, residual, slopes in zip(finer.groups, found, by_channels, strict=True):
-            unit = np.sqrt(np.einsum("p,ofepr->ofer", group.weights, slopes**2))
+            unit = np.sqrt(np.einsum("ep,ofepr->ofer", group.weights, slopes**2))
             unit = np.max(unit * finer._scales(group)[:, None, :, None], axis=(0, 1))
             squares = residual**2 / np.where(unit > 0, unit, 1.0)[:, None, :] ** 2
-            squares = group.weights[:, None] * squares
+            squares = group.weights[..., None] * squares
             size[group.elements] = np.sqrt(np.max(np.sum(squares, axis=1), axis=1))
             share = np.sum(squares, axis=2)
             share = share / np.maximum(np.sum(share, axis=1, keepdims=True), 1e-300)
@@ -470,7 +500,7 @@ class ElementSystem:
     def _table(
         self, element: int, field: int, points: Float[np.ndarray, "points d"], order: Order
     ) -> Float[np.ndarray, "points terms"]:
-        return self._adapted(element, field).table(self.basis.factors(element, points, order))
+        return self._adapted(element, field).table(self.basis.tree.factors(element, points, order))
 
     def _face_points(
         self, axis: str, side: str
@@ -484,12 +514,13 @@ class ElementSystem:
         points, elements, weights = [], [], []
         for element in np.flatnonzero(near <= ON_BORDER * domain.widths[index]).tolist():
             low, high = corners[element]
-            own, own_weights = gauss_on(
-                low, high, tree.element_degrees[element] + MORE_POINTS, index, end
-            )
-            points.append(own)
-            weights.append(own_weights)
-            elements.append(np.full(len(own), element))
+            counts = tree.element_degrees[element]
+            counts = counts * (MORE_ON_SIDES if self.is_side[element] else 1) + MORE_POINTS
+            own, own_weights = gauss_on(low, high, counts, index, end)
+            inside = tree.is_inside(element, own)
+            points.append(own[inside])
+            weights.append(own_weights[inside])
+            elements.append(np.full(np.count_nonzero(inside), element))
         return np.concatenate(points), np.concatenate(elements), np.concatenate(weights)
 
     # ---- What ties neighbors ----
@@ -510,6 +541,12 @@ class ElementSystem:
                 continue
             of_elements[low][number], of_elements[high][number] = first, second
             links[number] = Link(2, right)
+        free = 1 + max(links, default=0)
+        for number, (node, low, high) in enumerate(curve_neighbors(self.basis.tree), free):
+            tied = self._ties_on_curve(node, low, high)
+            if tied is not None:
+                of_elements[low][number], of_elements[high][number] = tied
+                links[number] = Link(2, np.zeros(len(tied[0])))
         for condition in self.problem.conditions:
             if isinstance(condition, Integral):
                 number = -1 - len(links)
@@ -542,10 +579,15 @@ class ElementSystem:
         lower = np.maximum(corners[low, 0], corners[high, 0])
         upper = np.minimum(corners[low, 1], corners[high, 1])
         at_low, at_high = corners[low, 1, axis], corners[high, 0, axis]
-        counts = np.maximum(degrees[low], degrees[high]) + 1
+        times = MORE_ON_SIDES if self.is_side[low] or self.is_side[high] else 1
+        counts = times * np.maximum(degrees[low], degrees[high]) + 1
         on_low, weights = gauss_on(lower, upper, counts, axis, at_low)
         on_high = on_low.copy()
         on_high[:, axis] = at_high
+        inside = tree.is_inside(low, on_low) & tree.is_inside(high, on_high)
+        on_low, on_high, weights = on_low[inside], on_high[inside], weights[inside]
+        if not len(weights):
+            return None, np.zeros(0)
         unit = 1.0 / math.sqrt(self.slopes[low, axis] * self.slopes[high, axis])
         first, second, right = [], [], []
         for field in range(self.num_fields):
@@ -568,6 +610,78 @@ class ElementSystem:
         if not first:
             return None, np.zeros(0)
         return (np.concatenate(first), np.concatenate(second)), np.concatenate(right)
+
+    def _ties_on_curve(
+        self, node: int, low: int, high: int
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Rows of what stays the same across a curve, on its upper side less on its lower one.
+
+        Of a field that the equation differentiates along all axes these are the value and the
+        derivatives along the normal below its order; of others, such as the parts of a flux, what
+        the equations differentiate of them together: p n_x + q n_y for p.x + q.y.
+        """
+        tree = self.basis.tree
+        count = MORE_ON_SIDES * int(np.max(tree.element_degrees[[low, high]])) + MORE_POINTS
+        points, normals, weights = points_on(tree, node, count)
+        inside = tree.is_inside_but(low, node, points) & tree.is_inside_but(high, node, points)
+        if not np.any(inside):
+            return None
+        points, normals, weights = points[inside], normals[inside], weights[inside]
+        unit = float(np.prod(self.slopes[low])) ** (-1.0 / tree.dimension)
+        sides: list[np.ndarray] = []
+        for element, sign in ((low, -1.0), (high, 1.0)):
+            rows = [
+                sum(
+                    self._in_field(
+                        (self.ties * np.sqrt(weights) * unit ** sum(order) * factor)[:, None]
+                        * self._table(element, field, points, order),
+                        element,
+                        field,
+                    )
+                    for field, order, factor in terms
+                )
+                for terms in self._across_curves(points, normals)
+            ]
+            sides.append(_without_rounding(sign * np.concatenate(rows)))
+        return sides[0], sides[1]
+
+    def _across_curves(
+        self, points: Float[np.ndarray, "points d"], normals: Float[np.ndarray, "points d"]
+    ) -> Iterator[list[tuple[int, Order, Float[np.ndarray, " points"]]]]:
+        """Sums that are the same on both sides of a curve: field, derivative and its factor."""
+        problem = self.problem
+        names, d = problem.domain.names, problem.domain.dimension
+        partial = []
+        for field in range(self.num_fields):
+            highest = [problem.highest_order(field, axis) for axis in names]
+            if min(highest) == 0 < max(highest):
+                partial.append(field)
+                continue
+            for times in range(max(highest)):
+                yield [
+                    (
+                        field,
+                        order,
+                        _multinomial(order) * np.prod(normals ** np.array(order), axis=1),
+                    )
+                    for order in itertools.product(range(times + 1), repeat=d)
+                    if sum(order) == times
+                ]
+        if not partial:
+            return
+        nothing = np.zeros((len(self.orders), len(points), self.num_fields))
+        _, slopes = evaluate_equation(problem, points, nothing)
+        for residual in range(slopes.shape[3]):
+            terms = [
+                (field, (0,) * d, slopes[number, field, :, residual] * normals[:, axis])
+                for number, order in enumerate(self.orders)
+                for axis in range(d)
+                for field in partial
+                if sum(order) == 1 and order[axis] and np.any(slopes[number, field, :, residual])
+            ]
+            if terms:
+                size = np.sqrt(sum(np.max(np.abs(factor)) ** 2 for _, _, factor in terms))
+                yield [(field, order, factor / size) for field, order, factor in terms]
 
     def _interface(self, field: int, axis: str, at: float) -> Interface | None:
         for condition in self.problem.conditions:
@@ -644,31 +758,57 @@ def _without_rounding(rows: Float[np.ndarray, "rows columns"]) -> np.ndarray:
 # ---- Points, tables and channels ----
 
 
-def groups_of(tree: Tree, orders: Sequence[Order], more: int) -> list[_Group]:
-    """Elements of the same degrees, with Gauss points that many beyond the degree."""
-    degrees = tree.element_degrees
-    kinds, inverse = np.unique(degrees, axis=0, return_inverse=True)
-    found = []
-    for number, kind in enumerate(kinds):
-        rules = [Legendre().quadrature(int(degree) + more) for degree in kind]
-        weights = functools.reduce(np.multiply.outer, [weights for _, weights in rules]).ravel()
-        factors = {
-            order: [
-                Legendre().table(nodes, int(degree) + 1, times)
-                for (nodes, _), degree, times in zip(rules, kind, order, strict=True)
-            ]
-            for order in orders
-        }
-        found.append(
-            _Group(
-                np.flatnonzero(inverse.ravel() == number),
-                tuple(int(degree) + 1 for degree in kind),
-                tuple(nodes for nodes, _ in rules),
-                weights,
-                factors,
-            )
-        )
+def groups_of(
+    tree: Tree, orders: Sequence[Order], more: int, *, with_sides: bool = False
+) -> list[_Group]:
+    """Elements of the same degrees, with Gauss points that many beyond the degree.
+
+    `with_sides` asks for points on the sides of curves alone: the other ones have no weight.
+    """
+    is_side = np.array([with_sides and bool(sides) for sides in tree.sides])
+    sides, whole = np.flatnonzero(is_side), np.flatnonzero(~is_side)
+    found = [_side_group(tree, element, orders, more) for element in sides.tolist()]
+    kinds, inverse = np.unique(tree.element_degrees[whole], axis=0, return_inverse=True)
+    for number, kind in enumerate(kinds.tolist()):
+        rules = [Legendre().quadrature(degree + more) for degree in kind]
+        elements = whole[inverse.ravel() == number]
+        found.append(_group(elements, kind, [nodes for nodes, _ in rules], rules, orders))
     return found
+
+
+def _group(
+    elements: Int[np.ndarray, " elements"],
+    degrees: Sequence[int],
+    nodes: Sequence[np.ndarray],
+    rules: Sequence[tuple[np.ndarray, np.ndarray]],
+    orders: Sequence[Order],
+) -> _Group:
+    weights = functools.reduce(np.multiply.outer, [weights for _, weights in rules]).ravel()
+    factors = {
+        order: [
+            Legendre().table(each, degree + 1, times)
+            for each, degree, times in zip(nodes, degrees, order, strict=True)
+        ]
+        for order in orders
+    }
+    shape = tuple(degree + 1 for degree in degrees)
+    weights = np.broadcast_to(weights, (len(elements), len(weights)))
+    return _Group(elements, shape, tuple(nodes), weights, factors)
+
+
+def _side_group(tree: Tree, element: int, orders: Sequence[Order], more: int) -> _Group:
+    """A side of a curve by itself, with points of the box around it, which may be narrow."""
+    degrees = tree.element_degrees[element].tolist()
+    rules = [Legendre().quadrature(MORE_ON_SIDES * degree + more) for degree in degrees]
+    ends = bounds_of_side(tree, element)
+    nodes = [
+        low + 0.5 * (reference + 1.0) * (high - low)
+        for (reference, _), low, high in zip(rules, *ends, strict=True)
+    ]
+    group = _group(np.array([element]), degrees, nodes, rules, orders)
+    inside = tree.is_inside(element, points_of(tree, group)[0])
+    weights = group.weights * inside
+    return dataclasses.replace(group, weights=weights / max(float(np.sum(weights)), 1e-300))
 
 
 def points_of(tree: Tree, group: _Group) -> Float[np.ndarray, "elements points d"]:
@@ -773,6 +913,23 @@ def interface_factors(
 # ---- Neighbors ----
 
 
+def curve_neighbors(tree: Tree) -> Iterator[tuple[int, int, int]]:
+    """Nodes that a curve divides, with each pair of elements on its lower and its upper side."""
+    of_sides: dict[tuple[int, bool], list[int]] = {}
+    for element, sides in enumerate(tree.sides):
+        for side in sides:
+            of_sides.setdefault(side, []).append(element)
+    for (node, is_upper), elements in of_sides.items():
+        if not is_upper:
+            for low, high in itertools.product(elements, of_sides[node, True]):
+                yield node, low, high
+
+
+def _multinomial(order: Order) -> float:
+    """How often a derivative is among those of its total order along a direction."""
+    return math.factorial(sum(order)) / math.prod(map(math.factorial, order))
+
+
 def neighbors(tree: Tree) -> Iterator[tuple[int, int, int]]:
     """Axis, lower and upper element of each border inside the box."""
     corners = tree.corners
@@ -784,6 +941,8 @@ def neighbors(tree: Tree) -> Iterator[tuple[int, int, int]]:
             continue
         low, high = (under[int(child)] for child in tree.children[node])
         under[node] = np.concatenate([low, high])
+        if axis == tree.dimension:
+            continue
         low = low[corners[low, 1, axis] == tree.at[node]]
         high = high[corners[high, 0, axis] == tree.at[node]]
         for one, other in _overlapping(corners, low, high, axis):
