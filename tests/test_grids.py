@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import pann
 from pann.cli.grid import grid_options, read_grid, solve_options, solve_row
 from pann.cli.main import app
-from pann.cli.sweep_screen import table_lines
+from pann.cli.sweeps import table_lines
 from pann.methods import RunOptions
 from pann.runs import Row, Store, sweep
 

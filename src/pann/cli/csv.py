@@ -21,7 +21,6 @@ import numpy as np
 from jaxtyping import Float
 
 from pann.plot.files import write_at_once
-from pann.runtime.atomic import check_writable as check_writable
 
 Frame = Any  # pandas.DataFrame; pandas takes half a second to import
 

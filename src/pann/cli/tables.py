@@ -25,6 +25,7 @@ from pann.regression.description import (
     what_was_fitted,
 )
 from pann.regression.estimator import PANNRegressor
+from pann.runtime.atomic import check_writable
 from pann.training import Adam, default_recipe
 
 Report = dict[str, Any]
@@ -115,7 +116,7 @@ def fit_file(source: Source, options: dict[str, Any], out: pathlib.Path | None) 
     out = out or pathlib.Path(csv.stem(source.path) + SUFFIX)
     if out.suffix != SUFFIX:
         raise ValueError(f"a model is written to a file that ends in {SUFFIX}, got '{out}'")
-    csv.check_writable(out)
+    check_writable(out)
     split = read_split(source)
     regressor = PANNRegressor(**options)
     rows = ~split.held_out
