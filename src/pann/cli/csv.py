@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from pann.plot.files import write_at_once
+from pann.runtime.atomic import write_atomically
 
 Frame = Any  # pandas.DataFrame; pandas takes half a second to import
 
@@ -65,7 +65,9 @@ def stem(path: pathlib.Path) -> str:
 
 def write_csv(path: pathlib.Path, frame: Frame) -> None:
     """Write all at once: a reader sees the old file or the whole new one."""
-    write_at_once(path, lambda temporary: frame.to_csv(temporary, index=False))
+    # pandas compresses a file whose name ends so.
+    save = lambda temporary: frame.to_csv(temporary, index=False)
+    write_atomically(path, save, suffix=path.suffix)
 
 
 # ---- Columns ----
