@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 
 from pann.cli.options import (
     AUTO,
-    checked_value,
     choose_method,
     method_options,
     run_options,
@@ -93,6 +92,10 @@ class Grid:
     def work(self) -> str:
         return WORKS[self.kind]
 
+    def settings(self, row: Row) -> dict[str, Any]:
+        """The options of a row in which others differ from it."""
+        return {name: row.configuration[name] for name in self.crossed}
+
 
 def read_grid(path: pathlib.Path) -> Grid:
     """The rows of a grid file; paths in it are relative to the file."""
@@ -133,7 +136,8 @@ def _grid(given: dict[str, Any], path: pathlib.Path) -> Grid:
     # Rows have the values as they are in the file.
     for key, values in (crossed | {key: [value] for key, value in fixed.items()}).items():
         for value in values:
-            checked_value(options[key], value)
+            if value != AUTO:
+                options[key].check(value)
     num_rows = math.prod(len(values) for values in crossed.values())
     if num_rows > MAX_ROWS:
         raise ValueError(f"these are {num_rows:,} runs, of at most {MAX_ROWS:,}; cross fewer")
@@ -241,9 +245,9 @@ def fit_row(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
     from pann.cli.tables import fit_file
 
     _check_unchanged(configuration, "table")
-    options = _given(table_options(), configuration)
-    options["random_state"] = options.pop("seed", 0)
-    report = fit_file(source_of(configuration), options, scratch / "model.pann")
+    given = _given(table_options(), configuration)
+    given.pop("seed", None)  # the source has it
+    report = fit_file(source_of(configuration), given, scratch / "model.pann")
     figures = {name: report[name] for name in FIT_FIGURES}
     return Result({**figures, "fit_seconds": report["seconds"]})
 

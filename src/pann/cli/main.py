@@ -81,8 +81,6 @@ def fit(
 
         given = options.typed_values(typed, options.table_options())
         seed = given.pop("seed", 0)
-        given["random_state"] = seed
-
         source = tables.Source(data, target, drop or [], test_fraction, seed)
         if dry_run:
             report = tables.plan_fit(source, given)

@@ -16,7 +16,7 @@ from pann.regression.options import Options
 
 # The method that is meant where options are given without its name, if it has all of them.
 PREFERRED = ("hybrid", "polynomial")
-AUTO = "auto"
+AUTO = "auto"  # what an option does when it is left out
 
 
 def method_options(verb: str) -> dict[str, Option]:
@@ -65,11 +65,6 @@ def _without_network(name: str | None, given: Mapping[str, Any], verb: str) -> A
     if name == "paper":
         return dataclasses.replace(method_named(name, given, verb), network=None)
     return method_named("polynomial" if name in (None, "hybrid") else name, given, verb)
-
-
-def checked_value(option: Option, value: Any) -> Any:
-    """A value from a file; "auto" is what the option does when it is left out."""
-    return option.default if value == AUTO else option.check(value)
 
 
 # ---- The command line ----

@@ -68,20 +68,19 @@ def sweep(
     """
     with plainly(STOPPED_SWEEP):
         made, part, kept = read_grid(grid), runs.parse_shard(shard), runs.Store(store)
-        settings = lambda row: {name: row.configuration[name] for name in made.crossed}
         if dry_run:
             for row in made.rows:
-                listed = {"identity": row.identity, **settings(row)}
-                show_report(listed, [settings_text(settings(row))], as_json=as_json)
+                listed = {"identity": row.identity, **made.settings(row)}
+                show_report(listed, [settings_text(made.settings(row))], as_json=as_json)
             tell(f"{len(made.rows)} runs; none was begun (--dry-run)")
             return
         compile.use_compilation_cache()
 
         def show(event: Event) -> None:
-            line = event_line(event, settings_text(settings(event.row)))
+            line = event_line(event, settings_text(made.settings(event.row)))
             show_report(event_report(event), [line], as_json=as_json)
 
-        with sweep_bar(made.name, len(made.rows[part[0] - 1 :: part[1]]), show) as report:
+        with sweep_bar(made.name, len(runs.shard_of(made.rows, part)), show) as report:
             summary = runs.sweep(
                 made.rows,
                 made.work,
@@ -110,8 +109,8 @@ def _line(grid: Grid, row: Row, record: dict[str, Any]) -> dict[str, Any]:
         for name, key in SHOWN[grid.kind].items()
         if name not in grid.crossed
     }
-    settings = {name: row.configuration[name] for name in grid.crossed}
-    return {**settings, **figures, "seconds": record["seconds"], "status": record["status"]}
+    ended = {"seconds": record["seconds"], "status": record["status"]}
+    return {**grid.settings(row), **figures, **ended}
 
 
 # ---- What is shown ----

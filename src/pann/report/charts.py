@@ -163,13 +163,13 @@ class Panels:
 
 def look(number: int) -> tuple[str, str, str]:
     """Color, dash and symbol of the line of that number."""
-    return tuple(each[number % len(each)] for each in (COLORS, DASHES, SYMBOLS))  # type: ignore[return-value]
+    of = lambda choices: choices[number % len(choices)]
+    return of(COLORS), of(DASHES), of(SYMBOLS)
 
 
 def sideways_bars(title: str, lengths: Mapping[str, Number], colors: Sequence[str]) -> Bars:
     """A bar for each name, in its color."""
-    named = zip(lengths, colors, strict=True)
-    heights = {(name, color): lengths[name] for name, color in named}
+    heights = {(name, color): lengths[name] for name, color in zip(lengths, colors, strict=True)}
     height = max(140, 70 + 26 * len(lengths))
     return Bars(title, heights, {each: each for each in colors}, height=height, is_sideways=True)
 
