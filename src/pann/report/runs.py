@@ -37,7 +37,7 @@ def run_section(experiment: str, records: Sequence[Record]) -> Section:
     varying = [n for n in names if len(texts[n]) > 1 and max(map(len, texts[n])) <= LONG_TEXT]
     common = [(name_of(n), min(texts[n])) for n in names if len(texts[n]) == 1]
     done = [each for each in records if each["status"] == "done"]
-    figures = _figure_names(done)
+    figures = list(dict.fromkeys(name for each in done for name in _numbers(each)))
     blocks: list[Block] = [*_panels(done, varying, figures), _table(records, varying, figures)]
     if common and len(records) > 1:
         blocks.append(Facts("The same in all runs", common))
@@ -53,24 +53,19 @@ def run_section(experiment: str, records: Sequence[Record]) -> Section:
     )
 
 
-def _numbers_of(record: Record, name: str) -> list[float]:
-    """The finite numbers of a figure, one for each trial; `errors.u` is nested."""
-    value: Any = record.get("figures") or {}
-    for part in name.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    values = value if isinstance(value, list) else [value]
-    return [float(each) for each in values if is_number(each) and math.isfinite(each)]
-
-
-def _figure_names(records: Sequence[Record]) -> list[str]:
-    """Figures that are numbers, or a number for each trial, in the order of the first runs."""
-    names: dict[str, None] = {}
-    for record in records:
-        for name, value in (record.get("figures") or {}).items():
-            nested = [f"{name}.{part}" for part in value] if isinstance(value, Mapping) else [name]
-            if name != "history":
-                names |= dict.fromkeys(each for each in nested if _numbers_of(record, each))
-    return list(names)
+def _numbers(record: Record) -> dict[str, list[float]]:
+    """The finite numbers of figures that have some, one for each trial; `errors.u` is nested."""
+    flat: dict[str, Any] = {}
+    for name, value in (record.get("figures") or {}).items():
+        if isinstance(value, Mapping):
+            flat |= {f"{name}.{part}": each for part, each in value.items() if name != "history"}
+        else:
+            flat[name] = value
+    found = {}
+    for name, value in flat.items():
+        values = value if isinstance(value, list) else [value]
+        found[name] = [float(each) for each in values if is_number(each) and math.isfinite(each)]
+    return {name: values for name, values in found.items() if values}
 
 
 def _table(records: Sequence[Record], varying: Sequence[str], figures: Sequence[str]) -> Table:
@@ -95,8 +90,8 @@ def cell(value: Any, missing: str = NOTHING) -> Value:
 
 
 def _figure(record: Record, name: str) -> Value:
-    values = _numbers_of(record, name)
-    if not values:
+    values = _numbers(record).get(name)
+    if values is None:
         return Value("", math.inf)
     mean = statistics.mean(values)
     spread = statistics.pstdev(values) if len(values) > 1 else None
@@ -136,7 +131,7 @@ def _panels(
 
 
 def _point(record: Record, along: str, figure: str) -> tuple[float, float]:
-    values = _numbers_of(record, figure) if figure else [float(record["seconds"])]
+    values = _numbers(record).get(figure) if figure else [float(record["seconds"])]
     at = record["configuration"].get(along)
     return (math.nan if at is None else float(at), statistics.mean(values) if values else math.nan)
 

@@ -97,12 +97,8 @@ def detail_map_side(page: Page) -> int:
     return min(MAX_MAP, math.isqrt(DETAIL_VALUES // max(num_maps, 1)))
 
 
-def unpack(text: str) -> dict[str, Any]:
-    """The data that a page holds as a compressed text; the browser does the same."""
-    return json.loads(gzip.decompress(base64.b64decode(text)))
-
-
 def _packed(data: dict[str, Any]) -> str:
+    """Data as a compressed text, which the browser unpacks."""
     content = json.dumps(data, allow_nan=False, separators=(",", ":"))
     # The same runs give the same page: no time of day in the header.
     compressed = gzip.compress(content.encode("utf-8"), compresslevel=5, mtime=0)
