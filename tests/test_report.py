@@ -24,9 +24,8 @@ from typer.testing import CliRunner, Result
 import pann
 from pann.cli.main import app
 from pann.report import make_details, writing
-from pann.report.charts import coarser
 from pann.report.page import Facts, Page, Section, Table, Value
-from pann.report.plots import figure_of, in_steps
+from pann.report.plots import coarser, figure_of, in_steps
 from pann.report.writing import render, write_page
 from pann.runs import Row, Store
 from reproduction.cells import Cell, Measured, cells_of

@@ -202,8 +202,7 @@ def history_panels(history: Mapping[str, Sequence[Any]]) -> Panels:
             lines.append(Line(name, x, y, *look(len(lines))))
     title = "number of the record" if steps is None else "step"
     chart = Lines("over the training", lines, Axis(title), Axis(is_log=True))
-    keys = [Key(each.label, each.color, each.dash, each.symbol) for each in lines]
-    return Panels("Curves", [chart], keys)
+    return Panels("Curves", [chart], [each.key for each in lines])
 
 
 def _figures(figures: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
