@@ -111,34 +111,30 @@ def _panels(
             along.append(name)
     if not figures or not along:
         return []
-    kind_of = lambda record: ", ".join(shown(record["configuration"].get(name)) for name in texts)
-    kinds = list(dict.fromkeys(map(kind_of, records)))
-    if len(kinds) > len(COLORS):
-        texts, kinds = [], [""]
+    kind_of = [", ".join(shown(each["configuration"].get(n)) for n in texts) for each in records]
+    if len(set(kind_of)) > len(COLORS):
+        kind_of = [""] * len(records)
+    kinds = list(dict.fromkeys(kind_of))
+    first = [statistics.mean(_numbers(each).get(figures[0], [math.nan])) for each in records]
+    measured = ((name_of(figures[0]), first), ("seconds", [each["seconds"] for each in records]))
     charts: list[Chart] = []
     for name in along:
-        for figure, what in {figures[0]: name_of(figures[0]), "": "seconds"}.items():
-            lines, title = [], f"{what} by {name_of(name)}"
+        x = np.array([each["configuration"].get(name) for each in records], float)
+        across = Axis(name_of(name), _is_wide(x))
+        for what, values in measured:
+            lines, y, title = [], np.array(values, float), f"{what} by {name_of(name)}"
             for kind, color, symbol in zip(kinds, COLORS, SYMBOLS, strict=False):
-                points = [_point(each, name, figure) for each in records if kind_of(each) == kind]
-                x, y = zip(*points, strict=True)
-                lines.append(Line(kind or title, x, y, color, "solid", symbol, is_joined=False))
-            across = Axis(name_of(name), _is_wide([x for line in lines for x in line.x]))
-            up = Axis(is_log=_is_wide([y for line in lines for y in line.y]))
-            charts.append(Lines(title, lines, across, up))
+                at = np.array(kind_of) == kind
+                symbols = Line(kind or title, x[at], y[at], color, symbol=symbol, is_joined=False)
+                lines.append(symbols)
+            charts.append(Lines(title, lines, across, Axis(is_log=_is_wide(y))))
     keys = [Key(kind, COLORS[k], "", SYMBOLS[k]) for k, kind in enumerate(kinds) if len(kinds) > 1]
     return [Panels("Figures by setting", charts[:MAX_CHARTS], keys)]
 
 
-def _point(record: Record, along: str, figure: str) -> tuple[float, float]:
-    values = _numbers(record).get(figure) if figure else [float(record["seconds"])]
-    at = record["configuration"].get(along)
-    return (math.nan if at is None else float(at), statistics.mean(values) if values else math.nan)
-
-
-def _is_wide(values: Sequence[float]) -> bool:
-    known = [value for value in values if math.isfinite(value)]
-    return bool(known) and min(known) > 0 and max(known) > WIDE_RANGE * min(known)
+def _is_wide(values: np.ndarray) -> bool:
+    known = values[np.isfinite(values)]
+    return len(known) > 0 and bool(0 < WIDE_RANGE * known.min() < known.max())
 
 
 # ---- The details of a run ----
