@@ -216,8 +216,9 @@ def _dialect(path: pathlib.Path, start: str) -> tuple[str, str]:
     where all commas are before three digits, as in 1,234, which could be a thousand.
     """
     first = start.split("\n", 1)[0]
-    by_name = {".tsv": "\t"}.get(_suffix(path))
-    separator = by_name or next((mark for mark in ",;\t" if mark in first), ",")
+    separator = next((mark for mark in ",;\t" if mark in first), ",")
+    if _suffix(path) == ".tsv":
+        separator = "\t"
     if separator == ",":
         return separator, "."
     fields = [field.strip(' "') for field in re.split(rf"[{separator}\r\n]", start)]

@@ -165,14 +165,8 @@ def plot(solution: "Solution", path: str | os.PathLike[str] | None = None) -> "F
 
 def ticks_of(solution: "Solution") -> dict[str, np.ndarray]:
     """The coordinates along each axis that is drawn, the horizontal one first."""
-    return shown_ticks(
-        solution.model.domain,
-        line=801,
-        plane=161,
-        space_time=241,
-        times=4,
-        snapshot=121,
-    )
+    domain = solution.model.domain
+    return shown_ticks(domain, line=801, plane=161, space_time=241, times=4, snapshot=121)
 
 
 def _title(solution: "Solution", shown: tuple[str, ...]) -> str:
