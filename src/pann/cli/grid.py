@@ -193,13 +193,14 @@ def _check_rows(kind: str, rows: list[Row]) -> None:
 
 def posed(configuration: Mapping[str, Any]) -> contextlib.AbstractContextManager[Problem]:
     """The problem that a row is about."""
-    return opened(configuration["problem"], faithful=configuration.get("faithful", False))
+    given = _given(grid_options("solve"), configuration)
+    return opened(configuration["problem"], faithful=given.get("faithful", False))
 
 
 def solve_options(configuration: Mapping[str, Any]) -> tuple[Any, RunOptions]:
     """The method and the run of a row."""
-    given = _given(method_options("solve"), configuration)
-    method = choose_method(configuration.get("method"), given, "solve")
+    name = _given(grid_options("solve"), configuration).get("method")
+    method = choose_method(name, _given(method_options("solve"), configuration), "solve")
     return method, RunOptions(**_given(run_options("solve"), configuration))
 
 
@@ -258,12 +259,14 @@ def source_of(configuration: Mapping[str, Any]) -> "Source":
 
     if "target" not in configuration:
         raise ValueError('a fit needs a target; name the column, target = "..." in [fixed]')
+    given = _given(grid_options("fit"), configuration)
     return Source(
         pathlib.Path(configuration["table"]),
+        # A column may be called "auto".
         Texts().check("target", configuration["target"]),
         Texts().check("drop", configuration.get("drop", ())),
-        configuration.get("test_fraction", 0.1),
-        configuration.get("seed", 0),
+        given.get("test_fraction", 0.1),
+        given.get("seed", 0),
     )
 
 
