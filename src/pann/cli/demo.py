@@ -17,7 +17,7 @@ from pann.methods import MLP, FitMethod, Hybrid, Polynomial, Training
 from pann.model import PANN
 from pann.network import AxisUnits
 from pann.plot import write_picture
-from pann.plot.solution import Colors, add_bar, draw_map, error_colors
+from pann.plot.solution import add_bar, colors_of, draw_map
 from pann.plot.values import ERROR, NETWORK, POLYNOMIAL, grid_points, ticks_along
 from pann.points import poisson_disk, uniform
 from pann.problems import functions
@@ -108,9 +108,7 @@ def _draw(model: PANN, target: Callable[[np.ndarray], np.ndarray], path: pathlib
     figure = Figure(figsize=(17.0, 3.4), layout="constrained")
     figure.suptitle("PANN on the paper's non-smooth function")
     for panel, (name, values) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
-        limit = float(np.max(np.abs(network if name == NETWORK else true))) or 1.0
-        signed = Colors({"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}, "neither")
-        colors = error_colors(values) if name == ERROR else signed
+        colors = colors_of(model.domain, name, values if name in (NETWORK, ERROR) else true)
         square = values.reshape(RESOLUTION, RESOLUTION)
         image = draw_map(panel, model.domain, (across, up), square, colors)
         add_bar([panel], image, colors.extend)
