@@ -40,9 +40,9 @@ class Source:
 
     path: pathlib.Path
     targets: Sequence[str]
-    drop: Sequence[str] = ()
-    test_fraction: float = 0.1
-    seed: int = 0
+    drop: Sequence[str]
+    test_fraction: float
+    seed: int
 
 
 @dataclasses.dataclass(frozen=True)

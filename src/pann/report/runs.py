@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,19 +53,23 @@ def run_section(experiment: str, records: Sequence[Record]) -> Section:
     )
 
 
-def _numbers(record: Record) -> dict[str, list[float]]:
-    """The finite numbers of figures that have some, one for each trial; `errors.u` is nested."""
-    flat: dict[str, Any] = {}
+def _every_figure(record: Record) -> Iterator[tuple[str, str, Any]]:
+    """Name, part and value of every figure but the history; a figure without parts has "" there."""
     for name, value in (record.get("figures") or {}).items():
-        if isinstance(value, Mapping):
-            flat |= {f"{name}.{part}": each for part, each in value.items() if name != "history"}
-        else:
-            flat[name] = value
+        if name != "history":
+            parts = value if isinstance(value, Mapping) else {"": value}
+            yield from ((name, part, each) for part, each in parts.items())
+
+
+def _numbers(record: Record) -> dict[str, list[float]]:
+    """The finite numbers of figures that have some, one for each trial; parts as `errors.u`."""
     found = {}
-    for name, value in flat.items():
+    for name, part, value in _every_figure(record):
         values = value if isinstance(value, list) else [value]
-        found[name] = [float(each) for each in values if is_number(each) and math.isfinite(each)]
-    return {name: values for name, values in found.items() if values}
+        known = [float(each) for each in values if is_number(each) and math.isfinite(each)]
+        if known:
+            found[f"{name}.{part}" if part else name] = known
+    return found
 
 
 def _table(records: Sequence[Record], varying: Sequence[str], figures: Sequence[str]) -> Table:
@@ -156,7 +160,11 @@ def _make_detail(
     blocks: list[Block] = []
     if record["status"] != "done":
         blocks.append(Note(f"It failed: {record.get('reason')}"))
-    blocks.append(Facts("Figures", list(_figures(figures))))
+    pairs = [
+        (f"{name_of(name)} of {part}" if part else name_of(name), shown(value))
+        for name, part, value in _every_figure(record)
+    ]
+    blocks.append(Facts("Figures", pairs))
     history = figures.get("history")
     if isinstance(history, Mapping) and any(len(each) > 1 for each in history.values()):
         blocks.append(history_panels(history))
@@ -201,15 +209,7 @@ def history_panels(history: Mapping[str, Sequence[Any]]) -> Panels:
     return Panels("Curves", [chart], [each.key for each in lines])
 
 
-def _figures(figures: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    for name, value in figures.items():
-        if isinstance(value, Mapping) and name != "history":
-            yield from ((f"{name_of(name)} of {part}", shown(each)) for part, each in value.items())
-        elif name != "history":
-            yield name_of(name), shown(value)
-
-
-def _environment(record: Record) -> Iterable[tuple[str, str]]:
+def _environment(record: Record) -> Iterator[tuple[str, str]]:
     yield "identity", record["identity"]
     yield "device", shown(record.get("device"))
     for name, version in (record.get("versions") or {}).items():
