@@ -65,7 +65,7 @@ def stem(path: pathlib.Path) -> str:
 
 def write_csv(path: pathlib.Path, frame: Frame) -> None:
     """Write all at once: a reader sees the old file or the whole new one."""
-    # pandas compresses a file whose name ends so.
+    # The ending of the name tells pandas whether to compress.
     save = lambda temporary: frame.to_csv(temporary, index=False)
     write_atomically(path, save, suffix=path.suffix)
 
