@@ -24,7 +24,7 @@ def note(event, duration, **_):
     seconds[event.split("/")[-1]] += duration
     counts[event.split("/")[-1]] += 1
 monitoring.register_event_duration_secs_listener(note)
-from pann.cli import app
+from pann.cli.main import app
 imported = time.process_time()
 sys.argv = ["pann", "solve", sys.argv[1], "--json"]
 try:

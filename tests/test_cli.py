@@ -483,8 +483,8 @@ def test_a_process_fails_with_one_line(folder: pathlib.Path) -> None:
 
 def test_a_bug_in_a_process_shows_its_traceback(folder: pathlib.Path) -> None:
     script = (
-        "from pann.cli import main, solve_commands\n"
-        "solve_commands.describe_file = lambda path: 1 / 0\n"
+        "from pann.cli import main, solve\n"
+        "solve.describe_file = lambda path: 1 / 0\n"
         "main.app(['info', 'x.pann'])"
     )
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}

@@ -13,7 +13,7 @@ from pann.cli import demo
 from pann.cli.main import app
 from pann.domain import Box
 from pann.network import AxisUnits
-from pann.plot import model
+from pann.plot.values import grid_points, ticks_along
 from pann.problems import functions
 from pann.runtime.limits import Progress
 from pann.runtime.progress import progress_bar
@@ -53,13 +53,11 @@ def test_the_demonstration_compares_five_methods_and_draws_the_fit(
     assert "Poisson's equation, degree 21: relative l2 error" in written.getvalue()
 
 
-def test_a_grid_covers_the_box_and_only_in_two_dimensions() -> None:
-    box = Box(x=(0, 2), y=(-1, 1))
-    grid = model.grid_2d(box, 5)
-    assert grid.shape == (25, 2)
-    np.testing.assert_allclose(grid[[0, 1, -1]], [[0, -1], [0, -0.5], [2, 1]])
-    with pytest.raises(ValueError, match="two axes; this domain has 3"):
-        model.grid_2d(Box.cube(3), 5)
+def test_a_grid_covers_the_box_and_cuts_other_axes_in_the_middle() -> None:
+    box = Box(x=(0, 2), y=(-1, 1), z=(0, 4))
+    grid = grid_points(box, {axis: ticks_along(box, axis, 5) for axis in "xy"})
+    assert grid.shape == (25, 3)
+    np.testing.assert_allclose(grid[[0, 1, -1]], [[0, -1, 2], [0, -0.5, 2], [2, 1, 2]])
 
 
 def test_the_progress_bar_is_silent_off_a_terminal_and_shows_figures_on_one() -> None:

@@ -10,9 +10,16 @@ import pytest
 from typer.testing import CliRunner
 
 import pann
-from pann.cli.grid import grid_options, read_grid, solve_options, solve_row
+from pann.cli.grid import (
+    grid_options,
+    posed,
+    read_grid,
+    solve_options,
+    solve_row,
+    source_of,
+)
 from pann.cli.main import app
-from pann.cli.sweep_screen import table_lines
+from pann.cli.sweeps import table_lines
 from pann.methods import RunOptions
 from pann.runs import Row, Store, sweep
 
@@ -160,6 +167,20 @@ def test_sweep_of_an_equation_prints_a_table_and_does_nothing_twice(tmp_path):
     told = [json.loads(line) for line in again.stdout.splitlines()]
     assert [each["event"] for each in told] == ["skipped"] * 3 + ["result"] * 3
     assert [each["degree"] for each in told[3:]] == [1, 2, 3]
+
+
+def test_auto_is_what_an_option_does_when_it_is_left_out(tmp_path):
+    write_table(tmp_path)
+    for rest in ('faithful = "auto"', 'method = "auto"'):
+        (row,) = read_grid(written(tmp_path, f'solve = "kdv"\n[fixed]\n{rest}')).rows
+        with posed(row.configuration) as problem:
+            assert problem.conditions == pann.problems.kdv().conditions
+        assert solve_options(row.configuration) == (None, RunOptions())
+    for rest in ('test_fraction = "auto"', 'seed = "auto"'):
+        text = f'fit = "cubic.csv"\n[fixed]\ntarget = "y"\n{rest}'
+        (row,) = read_grid(written(tmp_path, text)).rows
+        source = source_of(row.configuration)
+        assert (source.test_fraction, source.seed) == (0.1, 0)
 
 
 def test_options_of_a_row_reach_the_solver(tmp_path, monkeypatch):

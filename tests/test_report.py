@@ -3,7 +3,9 @@
 Where Chromium or its driver is absent the tests in the browser are skipped; the others always run.
 """
 
+import base64
 import dataclasses
+import gzip
 import html.parser
 import itertools
 import json
@@ -22,10 +24,9 @@ from typer.testing import CliRunner, Result
 import pann
 from pann.cli.main import app
 from pann.report import make_details, writing
-from pann.report.charts import coarser
 from pann.report.page import Facts, Page, Section, Table, Value
-from pann.report.plots import figure_of, in_steps
-from pann.report.writing import render, unpack, write_page
+from pann.report.plots import coarser, figure_of, in_steps
+from pann.report.writing import render, write_page
 from pann.runs import Row, Store
 from reproduction.cells import Cell, Measured, cells_of
 from reproduction.cli import app as reproduction
@@ -54,7 +55,7 @@ class Written:
     def unpacked(self, name: str) -> dict[str, Any]:
         match = re.search(rf'<script id="{name}"[^>]*>([^<]*)</script>', self.text)
         assert match is not None
-        return unpack(match[1])
+        return json.loads(gzip.decompress(base64.b64decode(match[1])))
 
 
 class Parsed(html.parser.HTMLParser):

@@ -16,7 +16,7 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import pann
-from pann.cli import problem_files, solve_commands
+from pann.cli import problem_files, solve
 from pann.cli.main import app
 from pann.methods import RunOptions
 from pann.plot import solution as fields
@@ -77,7 +77,7 @@ def test_list_tells_every_problem() -> None:
     assert fields["darcy_across_mixed"] == ["p", "q"]
     assert fields["gray_scott"] == ["u", "v"]
     domain = pann.Box(x=(0, 1), t=(0, 2), y=(0, 1), time="t", periodic="y")
-    assert solve_commands.shown_domain(domain) == ("x in [0, 1]; t in [0, 2]; y in [0, 1] periodic")
+    assert solve.shown_domain(domain) == ("x in [0, 1]; t in [0, 2]; y in [0, 1] periodic")
 
 
 def test_solve_writes_what_it_tells(folder: pathlib.Path) -> None:
@@ -154,7 +154,7 @@ def test_options_reach_solve(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.update(options, method=method, run=run)
         raise ValueError("seen")
 
-    monkeypatch.setattr(solve_commands, "solve_run", look)
+    monkeypatch.setattr(solve, "solve_run", look)
     check_sentence(run("solve", "poisson"), "seen")
     assert (seen["method"], seen["run"]) == (None, RunOptions())
     asked = {"--degree": 5, "--width": "8,4", "--activation": "sin", "--method": "paper"}
@@ -366,7 +366,7 @@ def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("bug")
 
-    monkeypatch.setattr(solve_commands, "solve_run", fail)
+    monkeypatch.setattr(solve, "solve_run", fail)
     for name in ("poisson", "mine.py"):
         assert isinstance(run("solve", name).exception, RuntimeError)
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from pann.cli import csv
+from pann.runtime.atomic import check_writable
 
 CURE = "mend {column}"
 
@@ -225,11 +226,11 @@ def test_a_compressed_name_gives_a_compressed_file(tmp_path: pathlib.Path) -> No
 
 
 def test_whether_one_can_write_is_known_before(tmp_path: pathlib.Path) -> None:
-    csv.check_writable(tmp_path / "new.csv")
+    check_writable(tmp_path / "new.csv")
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ValueError, match="is a folder"):
-        csv.check_writable(tmp_path)
+        check_writable(tmp_path)
     with pytest.raises(ValueError, match="there is no folder"):
-        csv.check_writable(tmp_path / "none" / "new.csv")
+        check_writable(tmp_path / "none" / "new.csv")
     with pytest.raises(ValueError, match="cannot write to the folder '/proc'"):
-        csv.check_writable(pathlib.Path("/proc/new.csv"))
+        check_writable(pathlib.Path("/proc/new.csv"))

@@ -1,6 +1,6 @@
 """The command line, `pann`."""
 
-from pann.cli.sweep_screen import event_line, event_report, summary_line, sweep_bar
+from pann.cli.sweeps import event_line, event_report, summary_line, sweep_bar
 from pann.cli.terminal import STOPPED_SWEEP, Json, plainly, show_report, tell
 from pann.methods.options import choose as choice
 

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from pann.plot.files import write_at_once
-from pann.runtime.atomic import check_writable as check_writable
+from pann.runtime.atomic import write_atomically
 
 Frame = Any  # pandas.DataFrame; pandas takes half a second to import
 
@@ -66,7 +65,9 @@ def stem(path: pathlib.Path) -> str:
 
 def write_csv(path: pathlib.Path, frame: Frame) -> None:
     """Write all at once: a reader sees the old file or the whole new one."""
-    write_at_once(path, lambda temporary: frame.to_csv(temporary, index=False))
+    # The ending of the name tells pandas whether to compress.
+    save = lambda temporary: frame.to_csv(temporary, index=False)
+    write_atomically(path, save, suffix=path.suffix)
 
 
 # ---- Columns ----
@@ -215,8 +216,9 @@ def _dialect(path: pathlib.Path, start: str) -> tuple[str, str]:
     where all commas are before three digits, as in 1,234, which could be a thousand.
     """
     first = start.split("\n", 1)[0]
-    by_name = {".tsv": "\t"}.get(_suffix(path))
-    separator = by_name or next((mark for mark in ",;\t" if mark in first), ",")
+    separator = next((mark for mark in ",;\t" if mark in first), ",")
+    if _suffix(path) == ".tsv":
+        separator = "\t"
     if separator == ",":
         return separator, "."
     fields = [field.strip(' "') for field in re.split(rf"[{separator}\r\n]", start)]

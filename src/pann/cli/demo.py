@@ -3,8 +3,10 @@
 import dataclasses
 import pathlib
 import time
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -12,8 +14,11 @@ from pann import baselines, problems
 from pann.basis import make_basis
 from pann.domain import Box
 from pann.methods import MLP, FitMethod, Hybrid, Polynomial, Training
+from pann.model import PANN
 from pann.network import AxisUnits
-from pann.plot import model
+from pann.plot import write_picture
+from pann.plot.solution import add_bar, colors_of, draw_map
+from pann.plot.values import ERROR, NETWORK, POLYNOMIAL, grid_points, ticks_along
 from pann.points import poisson_disk, uniform
 from pann.problems import functions
 from pann.regression.fit import fit, relative_l2
@@ -23,6 +28,7 @@ from pann.training import LBFGS, Adam, Cosine, Prune
 
 NUM_POINTS = 4096
 DEGREE = EQUATION_DEGREE = 21
+RESOLUTION = 301  # of the picture, along each axis
 BOTH: Hybrid | Training = Hybrid(degree=DEGREE, network=MLP(embedding=AxisUnits(64), width=(8, 8)))
 # The paper's recipe, with a fifth of its steps.
 GRADIENT = (Adam(4_000, Cosine(1e-2)), Prune(1e-4), LBFGS(200), Prune(1e-4))
@@ -70,9 +76,8 @@ def run(out: pathlib.Path, console: Console) -> list[Result]:
         results.append(Result(name, relative_l2(fitted(test), truth), seconds))
     console.print(_table(results))
     console.print(str(fitted), highlight=False)
-    path = model.plot_halves(
-        fitted.model, target, out / "demo.png", title="PANN on the paper's non-smooth function"
-    )
+    path = out / "demo.png"
+    _draw(fitted.model, target, path)
     console.print(f"figure: {path}", highlight=False, soft_wrap=True)
     solution = solve(problems.poisson(), Hybrid(degree=EQUATION_DEGREE))
     console.print(
@@ -82,6 +87,34 @@ def run(out: pathlib.Path, console: Console) -> list[Result]:
         soft_wrap=True,
     )
     return results
+
+
+def _draw(model: PANN, target: Callable[[np.ndarray], np.ndarray], path: pathlib.Path) -> None:
+    """Heat maps; target, prediction and polynomial half share one color scale."""
+    from matplotlib.figure import Figure
+
+    across, up = model.domain.names
+    ticks = {axis: ticks_along(model.domain, axis, RESOLUTION) for axis in (across, up)}
+    points = grid_points(model.domain, ticks)
+    network, polynomial = model.parts(points)
+    true = target(points)
+    panels = {
+        "target": true,
+        "prediction": network + polynomial,
+        POLYNOMIAL: polynomial,
+        NETWORK: network,
+        ERROR: np.abs(network + polynomial - true),
+    }
+    figure = Figure(figsize=(17.0, 3.4), layout="constrained")
+    figure.suptitle("PANN on the paper's non-smooth function")
+    for panel, (name, values) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
+        colors = colors_of(model.domain, name, values if name in (NETWORK, ERROR) else true)
+        square = values.reshape(RESOLUTION, RESOLUTION)
+        image = draw_map(panel, model.domain, (across, up), square, colors)
+        add_bar([panel], image, colors.extend)
+        panel.set_title(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_picture(figure, path)
 
 
 def _table(results: list[Result]) -> Table:

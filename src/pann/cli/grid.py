@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 
 from pann.cli.options import (
     AUTO,
-    checked_value,
     choose_method,
     method_options,
     run_options,
@@ -93,6 +92,10 @@ class Grid:
     def work(self) -> str:
         return WORKS[self.kind]
 
+    def settings(self, row: Row) -> dict[str, Any]:
+        """The options of a row in which others differ from it."""
+        return {name: row.configuration[name] for name in self.crossed}
+
 
 def read_grid(path: pathlib.Path) -> Grid:
     """The rows of a grid file; paths in it are relative to the file."""
@@ -133,7 +136,8 @@ def _grid(given: dict[str, Any], path: pathlib.Path) -> Grid:
     # Rows have the values as they are in the file.
     for key, values in (crossed | {key: [value] for key, value in fixed.items()}).items():
         for value in values:
-            checked_value(options[key], value)
+            if value != AUTO:
+                options[key].check(value)
     num_rows = math.prod(len(values) for values in crossed.values())
     if num_rows > MAX_ROWS:
         raise ValueError(f"these are {num_rows:,} runs, of at most {MAX_ROWS:,}; cross fewer")
@@ -189,13 +193,14 @@ def _check_rows(kind: str, rows: list[Row]) -> None:
 
 def posed(configuration: Mapping[str, Any]) -> contextlib.AbstractContextManager[Problem]:
     """The problem that a row is about."""
-    return opened(configuration["problem"], faithful=configuration.get("faithful", False))
+    given = _given(grid_options("solve"), configuration)
+    return opened(configuration["problem"], faithful=given.get("faithful", False))
 
 
 def solve_options(configuration: Mapping[str, Any]) -> tuple[Any, RunOptions]:
     """The method and the run of a row."""
-    given = _given(method_options("solve"), configuration)
-    method = choose_method(configuration.get("method"), given, "solve")
+    name = _given(grid_options("solve"), configuration).get("method")
+    method = choose_method(name, _given(method_options("solve"), configuration), "solve")
     return method, RunOptions(**_given(run_options("solve"), configuration))
 
 
@@ -241,9 +246,9 @@ def fit_row(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
     from pann.cli.tables import fit_file
 
     _check_unchanged(configuration, "table")
-    options = _given(table_options(), configuration)
-    options["random_state"] = options.pop("seed", 0)
-    report = fit_file(source_of(configuration), options, scratch / "model.pann")
+    given = _given(table_options(), configuration)
+    given.pop("seed", None)  # the source has it
+    report = fit_file(source_of(configuration), given, scratch / "model.pann")
     figures = {name: report[name] for name in FIT_FIGURES}
     return Result({**figures, "fit_seconds": report["seconds"]})
 
@@ -254,12 +259,14 @@ def source_of(configuration: Mapping[str, Any]) -> "Source":
 
     if "target" not in configuration:
         raise ValueError('a fit needs a target; name the column, target = "..." in [fixed]')
+    given = _given(grid_options("fit"), configuration)
     return Source(
         pathlib.Path(configuration["table"]),
+        # A column may be called "auto".
         Texts().check("target", configuration["target"]),
         Texts().check("drop", configuration.get("drop", ())),
-        configuration.get("test_fraction", 0.1),
-        configuration.get("seed", 0),
+        given.get("test_fraction", 0.1),
+        given.get("seed", 0),
     )
 
 

@@ -8,8 +8,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from pann.cli import options, solve, sweeps
+from pann.cli import csv, options, solve, sweeps
+from pann.cli import demo as demonstration
 from pann.cli.terminal import Json, plainly, show_report
+from pann.runtime.atomic import check_writable
+from pann.training import PAPER, PRODUCTS, Sizes, default_recipe, describe
 
 app = typer.Typer(
     help="Polynomial-augmented neural networks: solve equations, fit tables of data, look inside.",
@@ -41,7 +44,7 @@ def main(
 # ---- Equations ----
 
 app.command("list")(solve.list_problems)
-app.command()(options.with_parameters(options.solve_parameters)(solve.solve))
+app.command()(solve.solve)
 app.command()(sweeps.sweep)
 
 
@@ -78,8 +81,6 @@ def fit(
 
         given = options.typed_values(typed, options.table_options())
         seed = given.pop("seed", 0)
-        given["random_state"] = seed
-
         source = tables.Source(data, target, drop or [], test_fraction, seed)
         if dry_run:
             report = tables.plan_fit(source, given)
@@ -104,10 +105,10 @@ def predict(
 ) -> None:
     """Predict the rows of a table; columns are found by their names, others are ignored."""
     with plainly():
-        from pann.cli import csv, tables
+        from pann.cli import tables
 
         if out is not None:
-            csv.check_writable(out)
+            check_writable(out)
             for given in (model, data):
                 if out.exists() and given.exists() and out.samefile(given):
                     raise ValueError(f"'{out}' is read and cannot be written; name another file")
@@ -135,9 +136,9 @@ def info(
 ) -> None:
     """Tell what a .pann file holds: what it was made from and how, its error, leading terms."""
     with plainly():
-        from pann.cli import solve_commands, tables
+        from pann.cli import tables
 
-        report = solve_commands.describe_file(model)
+        report = solve.describe_file(model)
         is_solution = report["kind"] == "solution"
         lines = report["text"].splitlines() if is_solution else tables.info_lines(report)
         show_report(report, lines, as_json=as_json)
@@ -174,16 +175,12 @@ def demo(
 ) -> None:
     """Fit the paper's non-smooth function five ways, draw it, and solve Poisson's equation."""
     with plainly():
-        from pann.cli import demo as demonstration
-
         demonstration.run(out, Console())
 
 
 @app.command()
 def recipes() -> None:
     """Print the named training recipes."""
-    from pann.training import PAPER, PRODUCTS, Sizes, default_recipe, describe
-
     console = Console(highlight=False, soft_wrap=True)
     console.print("paper =", describe(PAPER))
     console.print("\nproducts =", describe(PRODUCTS))

@@ -5,6 +5,7 @@ Everything is read from the fields of `pann.methods`: names, help, what values t
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any
 
@@ -16,7 +17,7 @@ from pann.regression.options import Options
 
 # The method that is meant where options are given without its name, if it has all of them.
 PREFERRED = ("hybrid", "polynomial")
-AUTO = "auto"
+AUTO = "auto"  # what an option does when it is left out
 
 
 def method_options(verb: str) -> dict[str, Option]:
@@ -67,40 +68,7 @@ def _without_network(name: str | None, given: Mapping[str, Any], verb: str) -> A
     return method_named("polynomial" if name in (None, "hybrid") else name, given, verb)
 
 
-def checked_value(option: Option, value: Any) -> Any:
-    """A value from a file; "auto" is what the option does when it is left out."""
-    return option.default if value == AUTO else option.check(value)
-
-
 # ---- The command line ----
-
-
-def typed_parameters(
-    options: Mapping[str, Option], panel: str, verb: str
-) -> Iterator[inspect.Parameter]:
-    """A parameter of a Typer command for each option."""
-    for name, option in options.items():
-        names = option.kind.names if isinstance(option.kind, Choice) else ()
-        of = f" One of {', '.join(names)}." if names else ""
-        if panel == METHOD_PANEL:
-            of += f" \\[{', '.join(methods_with(name, verb))}]"
-        flag = f"--{name.replace('_', '-')}"
-        is_flag = isinstance(option.kind, Flag)
-        yield inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=Annotated[
-                bool | None if is_flag else str | None,
-                typer.Option(
-                    f"{flag}/--no-{flag[2:]}" if is_flag else flag,
-                    help=f"{option.help[0].upper()}{option.help[1:]}.{of}",
-                    metavar=None if is_flag else METAVARS.get(type(option.kind), "TEXT"),
-                    rich_help_panel=panel,
-                    show_default=False,
-                ),
-            ],
-        )
 
 
 METAVARS = {Whole: "INTEGER", Real: "FLOAT", Choice: "NAME"}
@@ -109,13 +77,42 @@ METHOD_PANEL, RUN_PANEL = "Options of methods", "Options of the run"
 
 def solve_parameters() -> Iterator[inspect.Parameter]:
     """Parameters of `pann solve`: options of the run and of the methods."""
-    yield from typed_parameters(run_options("solve"), RUN_PANEL, "solve")
-    yield from typed_parameters(method_options("solve"), METHOD_PANEL, "solve")
+    for option in run_options("solve").values():
+        yield _parameter(option, RUN_PANEL)
+    for name, option in method_options("solve").items():
+        yield _parameter(option, METHOD_PANEL, f" \\[{', '.join(methods_with(name, 'solve'))}]")
 
 
 def table_parameters() -> Iterator[inspect.Parameter]:
     """Parameters of `pann fit`: options of a fit to a table."""
-    yield from typed_parameters(table_options(), RUN_PANEL, "fit")
+    for option in table_options().values():
+        yield _parameter(option, RUN_PANEL)
+
+
+def _parameter(option: Option, panel: str, owners: str = "") -> inspect.Parameter:
+    """The parameter of a Typer command for an option."""
+    names = f" One of {', '.join(option.kind.names)}." if isinstance(option.kind, Choice) else ""
+    flag = _flag(option.name)
+    is_flag = isinstance(option.kind, Flag)
+    return inspect.Parameter(
+        option.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[
+            bool | None if is_flag else str | None,
+            typer.Option(
+                f"{flag}/--no-{flag[2:]}" if is_flag else flag,
+                help=f"{option.help[0].upper()}{option.help[1:]}.{names}{owners}",
+                metavar=None if is_flag else METAVARS.get(type(option.kind), "TEXT"),
+                rich_help_panel=panel,
+                show_default=False,
+            ),
+        ],
+    )
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def with_parameters(make: Callable[[], Iterator[inspect.Parameter]]) -> Any:
@@ -142,7 +139,5 @@ def typed_values(typed: Mapping[str, Any], options: Mapping[str, Option]) -> dic
             option = options[name]
             values[name] = option.check(text) if isinstance(text, bool) else option.parse(text)
         except ValueError as error:
-            flag = f"--{name.replace('_', '-')}"
-            text = str(error)
-            raise ValueError(flag + text[len(name) :] if text.startswith(name) else text) from None
+            raise ValueError(re.sub(f"^{name}", _flag(name), str(error))) from None
     return values

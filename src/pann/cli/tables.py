@@ -25,6 +25,7 @@ from pann.regression.description import (
     what_was_fitted,
 )
 from pann.regression.estimator import PANNRegressor
+from pann.runtime.atomic import check_writable
 from pann.training import Adam, default_recipe
 
 Report = dict[str, Any]
@@ -35,13 +36,13 @@ FEWEST_ROWS = 2
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """What to read for a fit, and how many of its rows to keep for the test."""
+    """What to read for a fit, how many of its rows to keep for the test, and the seed of both."""
 
     path: pathlib.Path
     targets: Sequence[str]
-    drop: Sequence[str] = ()
-    test_fraction: float = 0.1
-    seed: int = 0
+    drop: Sequence[str]
+    test_fraction: float
+    seed: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,9 +116,9 @@ def fit_file(source: Source, options: dict[str, Any], out: pathlib.Path | None) 
     out = out or pathlib.Path(csv.stem(source.path) + SUFFIX)
     if out.suffix != SUFFIX:
         raise ValueError(f"a model is written to a file that ends in {SUFFIX}, got '{out}'")
-    csv.check_writable(out)
+    check_writable(out)
     split = read_split(source)
-    regressor = PANNRegressor(**options)
+    regressor = PANNRegressor(**options, random_state=source.seed)
     rows = ~split.held_out
     regressor.fit(split.features[rows], split.values(rows))
     regressor.target_names_ = list(split.targets.columns)
@@ -191,7 +192,7 @@ def plan_fit(source: Source, options: dict[str, Any]) -> Report:
     split = read_split(source)
     rows = ~split.held_out
     values = split.targets.to_numpy()[rows]
-    wanted = PANNRegressor(**options).options()
+    wanted = PANNRegressor(**options, random_state=source.seed).options()
     planned = candidates.plan(split.features.to_numpy()[rows], values, np.ones(len(values)), wanted)
     ways = [_cost(candidate, planned.data, wanted.trials) for candidate in planned.candidates]
     return dict(

@@ -16,10 +16,9 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from pann.domain import Box
-from pann.plot.files import check_name, write_at_once
-from pann.plot.solution import add_bar, draw_map, error_decades, field_colors
+from pann.plot.files import check_name
+from pann.plot.solution import add_bar, colors_of, draw_map
 from pann.plot.values import (
-    ERROR,
     EXACT,
     NETWORK,
     POLYNOMIAL,
@@ -30,6 +29,7 @@ from pann.plot.values import (
     ticks_along,
     values_on_grid,
 )
+from pann.runtime.atomic import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -95,7 +95,7 @@ def animate(
     # The palette is made for a white page, whatever style a user has set.
     with style.context("default"):
         scene = make_scene(solution, frames)
-        write_at_once(path, lambda temporary: write_gif(scene, seconds, temporary))
+        write_atomically(path, lambda temporary: write_gif(scene, seconds, temporary))
 
 
 def make_scene(solution: "Solution", frames: int) -> Scene:
@@ -223,7 +223,7 @@ def _maps(domain: Box, fields: dict[str, Values]) -> tuple["Figure", list[Moving
     color_maps: dict[str, Any] = {}
     for field, row, row_panels in zip(fields, rows, panels, strict=True):
         for panel, (name, array) in zip(row_panels, row.items(), strict=True):
-            colors = (error_decades if name == ERROR else field_colors)(array)
+            colors = colors_of(domain, name, array)
             image = draw_map(panel, domain, (first, second), array[0], colors)
             add_bar([panel], image, colors.extend)
             panel.set_title(f"{field}: {name}" if len(fields) > 1 else name)

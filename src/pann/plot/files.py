@@ -2,7 +2,7 @@
 
 import os
 import pathlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pann.runtime.atomic import check_writable, write_atomically
@@ -31,9 +31,5 @@ def check_name(path: str | os.PathLike[str], formats: Iterable[str], *, what: st
 
 def write_picture(figure: "Figure", path: str | os.PathLike[str]) -> None:
     """Write a figure in the format that the name ends in."""
-    write_at_once(path, lambda temporary: figure.savefig(temporary, dpi=DOTS_PER_INCH))
-
-
-def write_at_once(path: str | os.PathLike[str], save: Callable[[str], None]) -> None:
-    """`write_atomically` under a temporary name with the ending of the path."""
+    save = lambda temporary: figure.savefig(temporary, dpi=DOTS_PER_INCH)
     write_atomically(path, save, suffix=pathlib.Path(path).suffix)

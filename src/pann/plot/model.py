@@ -1,68 +1,16 @@
-"""Pictures of a fit: target, prediction, its two halves and the error; partial dependence."""
+"""Pictures of a fit: partial dependence of the prediction and its halves."""
 
-import pathlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
-from pann.domain import Box
-from pann.model.pann import PANN, Parts
-from pann.plot.files import write_at_once
-from pann.plot.solution import Colors, add_bar, draw_map, error_colors
-from pann.plot.values import ERROR, NETWORK, POLYNOMIAL
-from pann.points import tensor_grid
+from pann.model.pann import Parts
+from pann.plot.values import NETWORK, POLYNOMIAL
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Function = Callable[[Float[np.ndarray, "points 2"]], Float[np.ndarray, " points"]]
-
-
-def plot_halves(
-    model: PANN, target: Function, path: pathlib.Path, *, title: str, resolution: int = 301
-) -> pathlib.Path:
-    """Heat maps over a two-dimensional domain, written to `path`.
-
-    Target, prediction and polynomial half share one color scale; the network's half and the error
-    have their own.
-    """
-    from matplotlib.figure import Figure
-
-    points = grid_2d(model.domain, resolution)
-    network, polynomial = model.parts(points)
-    true = target(points)
-    panels = {
-        "target": true,
-        "prediction": network + polynomial,
-        POLYNOMIAL: polynomial,
-        NETWORK: network,
-        ERROR: np.abs(network + polynomial - true),
-    }
-    shared = float(np.max(np.abs(true)))
-    limits = {NETWORK: float(np.max(np.abs(network))) or 1.0}
-    figure = Figure(figsize=(17.0, 3.4), layout="constrained")
-    axes = figure.subplots(1, len(panels))
-    across, up = model.domain.names
-    for panel, (name, values) in zip(axes, panels.items(), strict=True):
-        limit = limits.get(name, shared)
-        signed = Colors({"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}, "neither")
-        colors = error_colors(values) if name == ERROR else signed
-        square = values.reshape(resolution, resolution)
-        add_bar([panel], draw_map(panel, model.domain, (across, up), square, colors), colors.extend)
-        panel.set_title(name)
-    figure.suptitle(title)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_at_once(path, lambda temporary: figure.savefig(temporary, dpi=110))
-    return path
-
-
-def grid_2d(domain: Box, resolution: int) -> Float[np.ndarray, "points 2"]:
-    """A tensor grid over a two-dimensional box, the second axis running fastest."""
-    if domain.dimension != 2:
-        raise ValueError(f"a heat map needs two axes; this domain has {domain.dimension}")
-    return domain.from_reference(tensor_grid(*[np.linspace(-1.0, 1.0, resolution)] * 2))
 
 
 def plot_dependence(

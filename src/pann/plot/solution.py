@@ -53,6 +53,13 @@ class Colors(NamedTuple):
     extend: str
 
 
+def colors_of(domain: Box, name: str, values: Float[np.ndarray, "..."]) -> Colors:
+    """Those of an error, or of anything else."""
+    if name != ERROR:
+        return field_colors(values)
+    return error_colors(values) if domain.time is None else error_decades(values)
+
+
 def field_colors(values: Float[np.ndarray, "..."]) -> Colors:
     """White at zero and the same scale to both sides if signed, else from lowest to highest."""
     low, high = float(np.min(values)), float(np.max(values))
@@ -158,14 +165,8 @@ def plot(solution: "Solution", path: str | os.PathLike[str] | None = None) -> "F
 
 def ticks_of(solution: "Solution") -> dict[str, np.ndarray]:
     """The coordinates along each axis that is drawn, the horizontal one first."""
-    return shown_ticks(
-        solution.model.domain,
-        line=801,
-        plane=161,
-        space_time=241,
-        times=4,
-        snapshot=121,
-    )
+    domain = solution.model.domain
+    return shown_ticks(domain, line=801, plane=161, space_time=241, times=4, snapshot=121)
 
 
 def _title(solution: "Solution", shown: tuple[str, ...]) -> str:
@@ -189,13 +190,6 @@ def _has_history(solution: "Solution") -> bool:
     return any(len(values) > 1 for values in solution.report.history.values())
 
 
-def _colors(solution: "Solution", name: str, values: np.ndarray) -> Colors:
-    if name != ERROR:
-        return field_colors(values)
-    is_evolving = solution.model.domain.time is not None
-    return error_decades(values) if is_evolving else error_colors(values)
-
-
 def _maps(values: Values) -> Values:
     """The values that get a heat map; that of the exact solution would look like the solution's."""
     return {name: array for name, array in values.items() if name != EXACT}
@@ -207,7 +201,7 @@ def _panels(
     """A row of panels for each field: curves and their error, or a map for each of its values."""
     from matplotlib.figure import Figure
 
-    is_line = len(ticks) == 1
+    domain, is_line = solution.model.domain, len(ticks) == 1
     rows = {
         field: [name for name in (SOLUTION, ERROR) if name in values] if is_line else _maps(values)
         for field, values in fields.items()
@@ -229,8 +223,8 @@ def _panels(
             else:
                 array = fields[field][name]
                 across, up = ticks
-                colors = _colors(solution, name, array)
-                image = draw_map(panel, solution.model.domain, (across, up), array, colors)
+                colors = colors_of(domain, name, array)
+                image = draw_map(panel, domain, (across, up), array, colors)
                 if name == SOLUTION:
                     draw_elements(panel, solution, (across, up))
                 add_bar([panel], image, colors.extend)
@@ -314,7 +308,7 @@ def _snapshots(
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.add_gridspec(len(rows) + has_history, len(times))
     for row, (title, name, array) in enumerate(rows):
-        colors = _colors(solution, name, array)
+        colors = colors_of(domain, name, array)
         panels = [figure.add_subplot(grid[row, column]) for column in range(len(times))]
         for at, panel, values in zip(times, panels, array, strict=True):
             image = draw_map(panel, domain, (space[0], space[1]), values, colors)

@@ -51,6 +51,11 @@ class Line:
     is_joined: bool = True
     notes: Sequence[str] = ()
 
+    @property
+    def key(self) -> "Key":
+        """Its entry in a legend."""
+        return Key(self.label, self.color, self.dash, self.symbol)
+
 
 @dataclasses.dataclass(frozen=True)
 class Lines:
@@ -163,27 +168,12 @@ class Panels:
 
 def look(number: int) -> tuple[str, str, str]:
     """Color, dash and symbol of the line of that number."""
-    return tuple(each[number % len(each)] for each in (COLORS, DASHES, SYMBOLS))  # type: ignore[return-value]
+    of = lambda choices: choices[number % len(choices)]
+    return of(COLORS), of(DASHES), of(SYMBOLS)
 
 
 def sideways_bars(title: str, lengths: Mapping[str, Number], colors: Sequence[str]) -> Bars:
     """A bar for each name, in its color."""
-    named = zip(lengths, colors, strict=True)
-    heights = {(name, color): lengths[name] for name, color in named}
+    heights = {(name, color): lengths[name] for name, color in zip(lengths, colors, strict=True)}
     height = max(140, 70 + 26 * len(lengths))
     return Bars(title, heights, {each: each for each in colors}, height=height, is_sideways=True)
-
-
-def thinned(x: np.ndarray, y: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """At most that many points of a line, both ends among them."""
-    chosen = _spread(len(x), most)
-    return x[chosen], y[chosen]
-
-
-def coarser(values: np.ndarray, most: int) -> np.ndarray:
-    """At most that many values along each axis, both ends among them."""
-    return values[np.ix_(*(_spread(length, most) for length in values.shape))]
-
-
-def _spread(length: int, most: int) -> np.ndarray:
-    return np.unique(np.linspace(0, length - 1, min(length, most)).round().astype(int))

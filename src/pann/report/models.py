@@ -29,7 +29,6 @@ from pann.report.charts import (
     VERMILION,
     Axis,
     Chart,
-    Key,
     Line,
     Lines,
     Map,
@@ -77,10 +76,6 @@ def _whole_and_halves(network: np.ndarray, polynomial: np.ndarray) -> dict[str, 
     return whole | {POLYNOMIAL: polynomial, NETWORK: network}
 
 
-def _keys(names: Mapping[str, object], whole: str = SOLUTION) -> list[Key]:
-    return [Key(whole if name == SOLUTION else name, *LOOKS[name]) for name in names]
-
-
 def _value_panels(
     title: str, values: Values, ticks: Ticks, space: Sequence[str], note: str = ""
 ) -> Panels:
@@ -88,7 +83,8 @@ def _value_panels(
     if len(ticks) == 1:
         ((axis, at),) = ticks.items()
         lines = [Line(name, at, curve, *LOOKS[name]) for name, curve in values.items()]
-        return Panels(title, [Lines("values", lines, Axis(axis), height=320)], _keys(values), note)
+        chart = Lines("values", lines, Axis(axis), height=320)
+        return Panels(title, [chart], [line.key for line in lines], note)
     *times, first, second = ticks.items()
     charts: list[Chart] = []
     for name, array in values.items():
@@ -231,19 +227,21 @@ def _along_features(
     """The first target along each feature, all others in the middle of their range."""
     scaling = regressor.fit_.features
     middle = (scaling.low + scaling.high) / 2
-    charts, drawn = [], {}
+    charts = []
     for column in chosen:
         at = np.linspace(scaling.low[column], scaling.high[column], LINE_POINTS)
         rows = np.tile(middle, (len(at), 1))
         rows[:, column] = at
         halves = [np.reshape(half, (len(at), -1))[:, 0] for half in regressor.halves(rows)]
-        drawn = _whole_and_halves(*halves)
-        lines = [Line(name, at, curve, *LOOKS[name]) for name, curve in drawn.items()]
+        lines = [
+            Line("prediction" if name == SOLUTION else name, at, curve, *LOOKS[name])
+            for name, curve in _whole_and_halves(*halves).items()
+        ]
         charts.append(Lines(names[column], lines, height=220))
     left = len(names) - len(chosen)
     note = "Along each feature, the others in the middle of their range."
     note += f" {left} features of less weight are left out." if left else ""
-    keys = _keys(drawn, "prediction")
+    keys = [line.key for line in lines]
     return Panels(f"Prediction of {target} and its halves", charts, keys, note)
 
 

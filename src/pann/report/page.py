@@ -48,10 +48,10 @@ class Table:
     columns: Sequence[Column]
     rows: Sequence[Sequence[Value]]
 
-    def has_numbers(self, column: int) -> bool:
-        """Whether all that a column has are numbers, which stand to the right."""
-        values = [row[column] for row in self.rows if row[column].text]
-        return bool(values) and all(value.order is not None for value in values)
+    def have_numbers(self) -> list[bool]:
+        """Whether all that a column has are numbers, which stand to the right; for each column."""
+        columns = [[row[k] for row in self.rows if row[k].text] for k in range(len(self.columns))]
+        return [bool(of) and all(each.order is not None for each in of) for of in columns]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pann.report.charts import GRAY, Axis, Bars, Chart, Line, Lines, Map, Number, coarser, thinned
+from pann.report.charts import GRAY, Axis, Bars, Chart, Line, Lines, Map, Number
 
 # Blue below zero, red above (ColorBrewer's RdBu).
 DIVERGING = ["#2166ac", "#4393c3", "#92c5de", "#f7f7f7", "#f4a582", "#d6604d", "#b2182b"]
@@ -41,7 +41,7 @@ def figure_of(
 
 
 def _line(line: Line, is_log: bool, max_points: int) -> Drawn:
-    x, y = thinned(np.asarray(line.x, float), np.asarray(line.y, float), max_points)
+    x, y = coarser(line.x, max_points), coarser(line.y, max_points)
     if is_log:
         y = np.where(y > 0, y, np.nan)
     joined = "lines+markers" if len(x) <= MARKED_POINTS else "lines"
@@ -112,7 +112,7 @@ def _sideways(chart: Bars) -> tuple[list[Drawn], Drawn]:
 
 
 def _map(chart: Map, most: int, steps: int) -> tuple[list[Drawn], Drawn]:
-    values, (low, high) = coarser(np.asarray(chart.values, float), most).T, chart.ends()
+    values, (low, high) = coarser(chart.values, most).T, chart.ends()
     hover = "%{z:.4~g}"
     bar: Drawn = {"thickness": 10, "outlinewidth": 0, "x": 1.01, "xpad": 4}
     if chart.scale == "log":
@@ -126,8 +126,8 @@ def _map(chart: Map, most: int, steps: int) -> tuple[list[Drawn], Drawn]:
     trace: Drawn = {
         "type": "heatmap",
         "z": in_steps(values, steps),
-        "x": numbers(coarser(np.asarray(chart.x[1], float), most)),
-        "y": numbers(coarser(np.asarray(chart.y[1], float), most)),
+        "x": numbers(coarser(chart.x[1], most)),
+        "y": numbers(coarser(chart.y[1], most)),
         "colorscale": colors,
         "zmin": low,
         "zmax": high,
@@ -162,6 +162,13 @@ def _axis(axis: Axis, values: Sequence[Number] = ()) -> Drawn:
     if labels := axis.tick_labels():
         layout |= {"tickvals": list(labels), "ticktext": list(labels.values())}
     return layout | ({"side": "top", "tickangle": 0} if axis.is_on_top else {})
+
+
+def coarser(values: Any, most: int) -> np.ndarray:
+    """At most that many values along each axis, both ends among them."""
+    array = np.asarray(values, float)
+    places = (np.linspace(0, length - 1, min(length, most)) for length in array.shape)
+    return array[np.ix_(*(np.unique(along.round().astype(int)) for along in places))]
 
 
 def numbers(values: np.ndarray) -> list[float | None]:

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ def run_section(experiment: str, records: Sequence[Record]) -> Section:
     varying = [n for n in names if len(texts[n]) > 1 and max(map(len, texts[n])) <= LONG_TEXT]
     common = [(name_of(n), min(texts[n])) for n in names if len(texts[n]) == 1]
     done = [each for each in records if each["status"] == "done"]
-    figures = _figure_names(done)
+    figures = list(dict.fromkeys(name for each in done for name in _numbers(each)))
     blocks: list[Block] = [*_panels(done, varying, figures), _table(records, varying, figures)]
     if common and len(records) > 1:
         blocks.append(Facts("The same in all runs", common))
@@ -53,24 +53,23 @@ def run_section(experiment: str, records: Sequence[Record]) -> Section:
     )
 
 
-def _numbers_of(record: Record, name: str) -> list[float]:
-    """The finite numbers of a figure, one for each trial; `errors.u` is nested."""
-    value: Any = record.get("figures") or {}
-    for part in name.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    values = value if isinstance(value, list) else [value]
-    return [float(each) for each in values if is_number(each) and math.isfinite(each)]
+def _every_figure(record: Record) -> Iterator[tuple[str, str, Any]]:
+    """Name, part and value of every figure but the history; a figure without parts has "" there."""
+    for name, value in (record.get("figures") or {}).items():
+        if name != "history":
+            parts = value if isinstance(value, Mapping) else {"": value}
+            yield from ((name, part, each) for part, each in parts.items())
 
 
-def _figure_names(records: Sequence[Record]) -> list[str]:
-    """Figures that are numbers, or a number for each trial, in the order of the first runs."""
-    names: dict[str, None] = {}
-    for record in records:
-        for name, value in (record.get("figures") or {}).items():
-            nested = [f"{name}.{part}" for part in value] if isinstance(value, Mapping) else [name]
-            if name != "history":
-                names |= dict.fromkeys(each for each in nested if _numbers_of(record, each))
-    return list(names)
+def _numbers(record: Record) -> dict[str, list[float]]:
+    """The finite numbers of figures that have some, one for each trial; parts as `errors.u`."""
+    found = {}
+    for name, part, value in _every_figure(record):
+        values = value if isinstance(value, list) else [value]
+        known = [float(each) for each in values if is_number(each) and math.isfinite(each)]
+        if known:
+            found[f"{name}.{part}" if part else name] = known
+    return found
 
 
 def _table(records: Sequence[Record], varying: Sequence[str], figures: Sequence[str]) -> Table:
@@ -95,8 +94,8 @@ def cell(value: Any, missing: str = NOTHING) -> Value:
 
 
 def _figure(record: Record, name: str) -> Value:
-    values = _numbers_of(record, name)
-    if not values:
+    values = _numbers(record).get(name)
+    if values is None:
         return Value("", math.inf)
     mean = statistics.mean(values)
     spread = statistics.pstdev(values) if len(values) > 1 else None
@@ -116,34 +115,30 @@ def _panels(
             along.append(name)
     if not figures or not along:
         return []
-    kind_of = lambda record: ", ".join(shown(record["configuration"].get(name)) for name in texts)
-    kinds = list(dict.fromkeys(map(kind_of, records)))
-    if len(kinds) > len(COLORS):
-        texts, kinds = [], [""]
+    kind_of = [", ".join(shown(each["configuration"].get(n)) for n in texts) for each in records]
+    if len(set(kind_of)) > len(COLORS):
+        kind_of = [""] * len(records)
+    kinds = list(dict.fromkeys(kind_of))
+    first = [statistics.mean(_numbers(each).get(figures[0], [math.nan])) for each in records]
+    measured = ((name_of(figures[0]), first), ("seconds", [each["seconds"] for each in records]))
     charts: list[Chart] = []
     for name in along:
-        for figure, what in {figures[0]: name_of(figures[0]), "": "seconds"}.items():
-            lines, title = [], f"{what} by {name_of(name)}"
+        x = np.array([each["configuration"].get(name) for each in records], float)
+        across = Axis(name_of(name), _is_wide(x))
+        for what, values in measured:
+            lines, y, title = [], np.array(values, float), f"{what} by {name_of(name)}"
             for kind, color, symbol in zip(kinds, COLORS, SYMBOLS, strict=False):
-                points = [_point(each, name, figure) for each in records if kind_of(each) == kind]
-                x, y = zip(*points, strict=True)
-                lines.append(Line(kind or title, x, y, color, "solid", symbol, is_joined=False))
-            across = Axis(name_of(name), _is_wide([x for line in lines for x in line.x]))
-            up = Axis(is_log=_is_wide([y for line in lines for y in line.y]))
-            charts.append(Lines(title, lines, across, up))
+                at = np.array(kind_of) == kind
+                symbols = Line(kind or title, x[at], y[at], color, symbol=symbol, is_joined=False)
+                lines.append(symbols)
+            charts.append(Lines(title, lines, across, Axis(is_log=_is_wide(y))))
     keys = [Key(kind, COLORS[k], "", SYMBOLS[k]) for k, kind in enumerate(kinds) if len(kinds) > 1]
     return [Panels("Figures by setting", charts[:MAX_CHARTS], keys)]
 
 
-def _point(record: Record, along: str, figure: str) -> tuple[float, float]:
-    values = _numbers_of(record, figure) if figure else [float(record["seconds"])]
-    at = record["configuration"].get(along)
-    return (math.nan if at is None else float(at), statistics.mean(values) if values else math.nan)
-
-
-def _is_wide(values: Sequence[float]) -> bool:
-    known = [value for value in values if math.isfinite(value)]
-    return bool(known) and min(known) > 0 and max(known) > WIDE_RANGE * min(known)
+def _is_wide(values: np.ndarray) -> bool:
+    known = values[np.isfinite(values)]
+    return len(known) > 0 and bool(0 < WIDE_RANGE * known.min() < known.max())
 
 
 # ---- The details of a run ----
@@ -165,7 +160,11 @@ def _make_detail(
     blocks: list[Block] = []
     if record["status"] != "done":
         blocks.append(Note(f"It failed: {record.get('reason')}"))
-    blocks.append(Facts("Figures", list(_figures(figures))))
+    pairs = [
+        (f"{name_of(name)} of {part}" if part else name_of(name), shown(value))
+        for name, part, value in _every_figure(record)
+    ]
+    blocks.append(Facts("Figures", pairs))
     history = figures.get("history")
     if isinstance(history, Mapping) and any(len(each) > 1 for each in history.values()):
         blocks.append(history_panels(history))
@@ -207,19 +206,10 @@ def history_panels(history: Mapping[str, Sequence[Any]]) -> Panels:
             lines.append(Line(name, x, y, *look(len(lines))))
     title = "number of the record" if steps is None else "step"
     chart = Lines("over the training", lines, Axis(title), Axis(is_log=True))
-    keys = [Key(each.label, each.color, each.dash, each.symbol) for each in lines]
-    return Panels("Curves", [chart], keys)
+    return Panels("Curves", [chart], [each.key for each in lines])
 
 
-def _figures(figures: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    for name, value in figures.items():
-        if isinstance(value, Mapping) and name != "history":
-            yield from ((f"{name_of(name)} of {part}", shown(each)) for part, each in value.items())
-        elif name != "history":
-            yield name_of(name), shown(value)
-
-
-def _environment(record: Record) -> Iterable[tuple[str, str]]:
+def _environment(record: Record) -> Iterator[tuple[str, str]]:
     yield "identity", record["identity"]
     yield "device", shown(record.get("device"))
     for name, version in (record.get("versions") or {}).items():

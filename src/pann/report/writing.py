@@ -13,13 +13,15 @@ import json
 import math
 import os
 import pathlib
+from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
-from pann.plot.files import check_name, write_at_once
+from pann.plot.files import check_name
 from pann.report.charts import Chart, Map, Panels
 from pann.report.page import Page
 from pann.report.plots import MAX_MAP, figure_of
+from pann.runtime.atomic import write_atomically
 
 NEEDED = {"jinja2": "Jinja2", "plotly": "Plotly", "itables": "itables"}
 # Details have smaller plots, for there may be a thousand of them: points of a line, steps of a map,
@@ -43,18 +45,13 @@ def check_page(path: str | os.PathLike[str]) -> None:
 def write_page(page: Page, path: str | os.PathLike[str]) -> int:
     """Write the page, and return its number of bytes."""
     content = render(page).encode("utf-8")
-
-    def save(temporary: str) -> None:
-        pathlib.Path(temporary).write_bytes(content)
-
-    write_at_once(path, save)
+    write_atomically(path, lambda temporary: pathlib.Path(temporary).write_bytes(content))
     return len(content)
 
 
 def render(page: Page) -> str:
     """The text of the file."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
 
     environment = Environment(
         loader=PackageLoader("pann.report"),
@@ -64,35 +61,33 @@ def render(page: Page) -> str:
         lstrip_blocks=True,
     )
     plots: dict[str, Any] = {}
-    inner: dict[str, Any] = {}
-    side = detail_map_side(page)
+    inner_plots: dict[str, Any] = {}
+    add_inner = _adder(
+        inner_plots, "inner-plot", DETAIL_POINTS, detail_map_side(page), DETAIL_STEPS
+    )
+    detail = environment.get_template("detail.html")
+    return environment.get_template("page.html").render(
+        page=page,
+        add_plot=_adder(plots, "plot"),
+        plots=plots,
+        details={
+            each.identity: detail.render(detail=each, add_plot=add_inner) for each in page.details
+        },
+        inner_plots=inner_plots,
+        libraries=_libraries,
+        packed=_packed,
+    )
+
+
+def _adder(figures: dict[str, Any], prefix: str, *limits: int) -> Callable[[Chart], str]:
+    """What templates call for a chart: its figure is kept, and the name of its element returned."""
 
     def add_plot(chart: Chart) -> str:
-        name = f"plot-{len(plots) + 1}"
-        plots[name] = figure_of(chart)
+        name = f"{prefix}-{len(figures) + 1}"
+        figures[name] = figure_of(chart, *limits)
         return name
 
-    def add_inner(chart: Chart) -> str:
-        name = f"inner-plot-{len(inner) + 1}"
-        inner[name] = figure_of(chart, DETAIL_POINTS, side, DETAIL_STEPS)
-        return name
-
-    body = environment.get_template("body.html").render(page=page, add_plot=add_plot)
-    detail = environment.get_template("detail.html")
-    details = {
-        each.identity: detail.render(detail=each, add_plot=add_inner) for each in page.details
-    }
-    # Our own texts and the libraries', which are not to be escaped.
-    parts = {
-        "body": body,
-        "style": _own("page.css"),
-        "script": _own("page.js"),
-        "libraries": _libraries(),
-        "plots": _packed({"plots": plots}),
-        "details": _packed({"details": details, "plots": inner}),
-    }
-    trusted = {name: Markup(part) for name, part in parts.items()}
-    return environment.get_template("page.html").render(title=page.title, **trusted)
+    return add_plot
 
 
 def detail_map_side(page: Page) -> int:
@@ -102,20 +97,12 @@ def detail_map_side(page: Page) -> int:
     return min(MAX_MAP, math.isqrt(DETAIL_VALUES // max(num_maps, 1)))
 
 
-def unpack(text: str) -> dict[str, Any]:
-    """The data that a page holds as a compressed text; the browser does the same."""
-    return json.loads(gzip.decompress(base64.b64decode(text)))
-
-
 def _packed(data: dict[str, Any]) -> str:
+    """Data as a compressed text, which the browser unpacks."""
     content = json.dumps(data, allow_nan=False, separators=(",", ":"))
     # The same runs give the same page: no time of day in the header.
     compressed = gzip.compress(content.encode("utf-8"), compresslevel=5, mtime=0)
     return base64.b64encode(compressed).decode("ascii")
-
-
-def _own(name: str) -> str:
-    return resources.files("pann.report").joinpath("templates", name).read_text("utf-8")
 
 
 @functools.cache

@@ -28,13 +28,6 @@ function template(isDark) {
   };
 }
 
-function decoded(text) {
-  const letters = atob(text);
-  const bytes = new Uint8Array(letters.length);
-  for (let index = 0; index < letters.length; index += 1) bytes[index] = letters.charCodeAt(index);
-  return bytes;
-}
-
 function draw(element) {
   const figure = figures[element.id];
   if (!figure || drawn.has(element)) return;
@@ -143,7 +136,9 @@ document.querySelectorAll("main > section").forEach((section) => places.observe(
 // ---- Begin ----
 
 async function unpack(id) {
-  const bytes = decoded(document.getElementById(id).textContent);
+  const letters = atob(document.getElementById(id).textContent);
+  const bytes = new Uint8Array(letters.length);
+  for (let index = 0; index < letters.length; index += 1) bytes[index] = letters.charCodeAt(index);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).json();
 }
