@@ -147,27 +147,36 @@ def check_shape(value: Any, name: str) -> tuple[int, ...]:
 # ---- JSON ----
 
 
-def check_plain(value: Any, what: str, depth: int = 0) -> None:
-    """Refuse what JSON cannot give back as it was: other types, NaN, keys that are not text."""
+def check_plain(value: Any, what: str, keys: tuple[str, ...] = ()) -> None:
+    """Refuse what JSON cannot give back as it was: other types, NaN, keys that are not text.
+
+    `keys` say where in `what` the value is. A ValueError, for the value may be an argument.
+    """
+    if fault := _fault(value, len(keys)):
+        where = f"{shown('.'.join(keys))} of {what}" if keys else what
+        raise ValueError(f"{where} {fault}")
+    if isinstance(value, dict | list | tuple):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            check_plain(inner, what, (*keys, str(key)))
+
+
+def _fault(value: Any, depth: int) -> str | None:
+    """Why JSON cannot give this value back, apart from what is in it."""
     if depth > MAX_DEPTH:
-        raise FileError(f"{what} is nested deeper than {MAX_DEPTH} levels; flatten it")
+        return f"is nested deeper than {MAX_DEPTH} levels; flatten it"
     if isinstance(value, dict):
-        for key, inner in value.items():
-            if not isinstance(key, str):
-                raise FileError(f"{what} has the key {shown(key)}; keys must be text")
-            check_plain(inner, what, depth + 1)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            check_plain(inner, what, depth + 1)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise FileError(f"{what} holds {value}, which JSON does not have; use null")
-    elif isinstance(value, int) and abs(value) > MAX_INTEGER:
-        raise FileError(f"{what} holds an integer beyond 64 bits; write it as text")
-    elif value is not None and not isinstance(value, bool | int | float | str):
-        raise FileError(
-            f"{what} holds {shown(value)} of type {type(value).__name__}; use text, numbers, "
-            "booleans, lists and dictionaries, and put arrays among the arrays"
-        )
+        odd = [key for key in value if not isinstance(key, str)]
+        return f"has the key {shown(odd[0])}; keys must be text" if odd else None
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"is {value}, which JSON does not have; use null or text"
+    if isinstance(value, int) and abs(value) > MAX_INTEGER:
+        return "is an integer beyond 64 bits; write it as text"
+    if value is None or isinstance(value, bool | int | float | str | list | tuple):
+        return None
+    return (
+        f"is {shown(value)} of type {type(value).__name__}; use text, numbers, booleans, null, "
+        "lists and dictionaries, and put arrays among the arrays of a file"
+    )
 
 
 def parse_json(text: bytes | str, what: str) -> Any:
@@ -209,5 +218,8 @@ def parse_json(text: bytes | str, what: str) -> Any:
         raise FileError(f"{what} is nested deeper than {MAX_DEPTH} levels") from None
     except ValueError as error:
         raise FileError(f"{what} is not valid JSON ({error}); {AGAIN}") from None
-    check_plain(content, what)
+    try:
+        check_plain(content, what)
+    except ValueError as error:
+        raise FileError(str(error)) from None
     return content

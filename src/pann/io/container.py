@@ -117,11 +117,9 @@ def write(
                     file.write(array.data)
 
         write_atomically(path, write_file)
-    except FileError as error:
+    except ValueError as error:
         if isinstance(error.__cause__, OSError):
             raise  # it names the file
-        raise FileError(f"cannot write {os.fspath(path)!r}: {error}") from error
-    except ValueError as error:  # a name that no file can have
         raise FileError(f"cannot write {os.fspath(path)!r}: {error}") from error
 
 
@@ -129,7 +127,7 @@ def _header(
     kind: str, description: dict[str, Any], declared: list[Declared], plain: dict[str, np.ndarray]
 ) -> bytes:
     check_text(kind, "the kind")
-    check_plain(description, "the description", depth=1)
+    check_plain(description, "the header", ("description",))
     metadata = {
         "format": FORMAT,
         "format_version": str(FORMAT_VERSION),
