@@ -144,6 +144,17 @@ def check_shape(value: Any, name: str) -> tuple[int, ...]:
     return lengths
 
 
+def as_stored(numbers: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndarray:
+    """The array of this shape that nobody may write to, of its numbers in a file."""
+    if numbers.dtype == bool and numbers.view(np.uint8).max(initial=0) > 1:
+        raise FileError(f"array '{name}' holds a bool that is neither 0 nor 1; {AGAIN}")
+    # A copy only where another writer did not align it, or bytes come in another order.
+    aligned = numbers if numbers.flags.aligned else numbers.copy()
+    array = aligned.astype(numbers.dtype.newbyteorder("="), copy=False).reshape(shape)
+    array.flags.writeable = False
+    return array
+
+
 # ---- JSON ----
 
 

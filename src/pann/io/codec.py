@@ -64,11 +64,6 @@ class Source:
             )
         return array
 
-    def take_all(self) -> Arrays:
-        """All arrays whose names begin with the prefix, whatever they are."""
-        names = [name for name in self.left if name.startswith(self.prefix)]
-        return {name.removeprefix(self.prefix): self.left.pop(name) for name in names}
-
 
 def on_device(array: np.ndarray) -> jax.Array:
     """The same numbers of the same type for JAX."""
@@ -87,10 +82,10 @@ class Codec(abc.ABC):
         """The value, or a `FileError` that says what is wrong with `what`."""
 
 
-def decode(codec: Codec, description: Any, arrays: Mapping[str, np.ndarray], **known: Any) -> Any:
+def decode(codec: Codec, description: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     """The object of a description and arrays, all of which must be used."""
     source = Source(dict(arrays))
-    value = codec.decode(description, "the description", source, Values(**known))
+    value = codec.decode(description, "the description", source, Values())
     for name in source.left:
         raise FileError(f"there is no place for an array {shown(name)}")
     return value
@@ -163,7 +158,6 @@ class Listed(Codec):
 
     codec: Codec
     prefix: str = ""
-    each: str = ""  # what an element is called in messages
 
     def encode(self, value: Any) -> tuple[Any, Arrays]:
         descriptions: list[Any] = []
@@ -176,9 +170,10 @@ class Listed(Codec):
         return descriptions, arrays
 
     def decode(self, value: Any, what: str, source: Source, known: Values) -> Any:
-        each = self.each or f"each of {what}"
         return tuple(
-            self.codec.decode(element, each, source.within(self.prefix.format(number)), known)
+            Prefixed(self.prefix.format(number), self.codec).decode(
+                element, f"each of {what}", source, known
+            )
             for number, element in enumerate(check_list(value, what))
         )
 

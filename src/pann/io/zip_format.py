@@ -21,6 +21,7 @@ from pann.errors import FileError
 from pann.io.checks import (
     AGAIN,
     Contents,
+    as_stored,
     check_dict,
     check_list,
     check_name,
@@ -187,10 +188,7 @@ def _read_array(
                 f"C order does; {AGAIN}"
             )
         data = _exactly(stream.read, num_bytes)
-    if dtype.name == "bool" and np.frombuffer(data, np.uint8).max(initial=0) > 1:
-        raise FileError(f"{name} holds a bool that is neither 0 nor 1; {AGAIN}")
-    array = np.frombuffer(data, dtype).reshape(shape)
-    return array.astype(dtype.name, copy=False)  # a copy only where bytes come in another order
+    return as_stored(np.frombuffer(data, dtype), shape, name)
 
 
 def _exactly(source: Callable[[int], bytes], num_bytes: int) -> bytes:
