@@ -18,6 +18,15 @@ MAX_INTEGER = 2**64  # in a description; Python would read, slowly, any
 MAX_DIMENSIONS = 32  # of an array
 MAX_SIZE = 2**40  # of anything counted: only arrays that are there can have such shapes
 METADATA = "__metadata__"  # which safetensors keeps for itself
+# By the names of safetensors: little-endian, whatever the machine, and no objects.
+DTYPES: dict[str, np.dtype[Any]] = {
+    "F64": np.dtype("<f8"),
+    "I64": np.dtype("<i8"),
+    "F32": np.dtype("<f4"),
+    "I32": np.dtype("<i4"),
+    "U8": np.dtype("|u1"),
+    "BOOL": np.dtype("|b1"),
+}
 NAME = re.compile(r"[A-Za-z0-9_]([.-]?[A-Za-z0-9_]){0,99}")
 AGAIN = "get a fresh copy of the file, or save the model again"
 
@@ -158,17 +167,17 @@ def as_stored(numbers: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndar
 # ---- JSON ----
 
 
-def check_plain(value: Any, what: str, keys: tuple[str, ...] = ()) -> None:
+def check_plain(value: Any, what: str, keys: tuple[str | int, ...] = ()) -> None:
     """Refuse what JSON cannot give back as it was: other types, NaN, keys that are not text.
 
     `keys` say where in `what` the value is. A ValueError, for the value may be an argument.
     """
     if fault := _fault(value, len(keys)):
-        where = f"{shown('.'.join(keys))} of {what}" if keys else what
+        where = f"{shown('.'.join(map(str, keys)))} of {what}" if keys else what
         raise ValueError(f"{where} {fault}")
     if isinstance(value, dict | list | tuple):
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            check_plain(inner, what, (*keys, str(key)))
+            check_plain(inner, what, (*keys, key))
 
 
 def _fault(value: Any, depth: int) -> str | None:

@@ -30,6 +30,7 @@ import numpy as np
 from pann.errors import FileError
 from pann.io.checks import (
     AGAIN,
+    DTYPES,
     METADATA,
     Contents,
     as_stored,
@@ -54,16 +55,7 @@ MAX_BYTES = 8 * 2**30
 MAX_HEADER_BYTES = 16 * 2**20
 _METADATA_KEYS = ("format", "format_version", "pann_version", "kind", "description", "crc32")
 _LENGTH_BYTES = 8
-# By the names of safetensors: little-endian, whatever the machine, and no objects.
-_DTYPES: dict[str, np.dtype[Any]] = {
-    "F64": np.dtype("<f8"),
-    "I64": np.dtype("<i8"),
-    "F32": np.dtype("<f4"),
-    "I32": np.dtype("<i4"),
-    "U8": np.dtype("|u1"),
-    "BOOL": np.dtype("|b1"),
-}
-_NAMES = {dtype.name: name for name, dtype in _DTYPES.items()}
+_NAMES = {dtype.name: name for name, dtype in DTYPES.items()}
 
 
 class Declared(NamedTuple):
@@ -98,9 +90,9 @@ def write(
     try:
         declared = [declare(name, array) for name, array in arrays.items()]
         # Wide types first, so that each array begins at a multiple of the size of its numbers.
-        declared.sort(key=lambda entry: -_DTYPES[entry.dtype].itemsize)
+        declared.sort(key=lambda entry: -DTYPES[entry.dtype].itemsize)
         plain = {
-            entry.name: np.asarray(arrays[entry.name], _DTYPES[entry.dtype], order="C")
+            entry.name: np.asarray(arrays[entry.name], DTYPES[entry.dtype], order="C")
             for entry in declared
         }
         header = _header(kind, description, declared, plain)
@@ -217,7 +209,7 @@ def _read_safetensors(file: IO[bytes], size: int) -> Contents:
     _check_places(places, num_bytes)
     data = _exactly(file, num_bytes)
     arrays = {
-        entry.name: np.frombuffer(data, _DTYPES[entry.dtype], math.prod(entry.shape), begin)
+        entry.name: np.frombuffer(data, DTYPES[entry.dtype], math.prod(entry.shape), begin)
         for entry, (begin, _) in places.items()
     }
     if metadata["crc32"] != checksum(metadata, list(places), arrays):
@@ -251,7 +243,7 @@ def _parse_header(text: bytes) -> tuple[dict[str, str], dict[Declared, tuple[int
     for name, entry in header.items():
         check_name(name)
         check_object(entry, f"array '{name}'", ("dtype", "shape", "data_offsets"))
-        look_up(entry["dtype"], f"the dtype of array '{name}'", _DTYPES)
+        look_up(entry["dtype"], f"the dtype of array '{name}'", DTYPES)
         offsets = check_list(entry["data_offsets"], f"the offsets of array '{name}'")
         for offset in offsets:
             check_integer(offset, f"each offset of array '{name}'", 0, 2**62)
@@ -267,7 +259,7 @@ def _check_places(places: dict[Declared, tuple[int, int]], num_bytes: int) -> No
     last = 0
     for entry, (begin, end) in sorted(places.items(), key=lambda item: item[1]):
         # Exact, since Python's integers do not overflow.
-        own = math.prod(entry.shape) * _DTYPES[entry.dtype].itemsize
+        own = math.prod(entry.shape) * DTYPES[entry.dtype].itemsize
         if end - begin != own:
             raise FileError(
                 f"array '{entry.name}' takes {own:,} bytes for its shape {shown(entry.shape)}, "

@@ -20,6 +20,7 @@ import numpy as np
 from pann.errors import FileError
 from pann.io.checks import (
     AGAIN,
+    DTYPES,
     Contents,
     as_stored,
     check_dict,
@@ -41,10 +42,7 @@ MAX_TEXT_BYTES = MAX_DIRECTORY_BYTES = 16 * 2**20
 MAX_DEFLATED_BYTES = 2**20  # a longer text was stored as it is
 NPY_PREFIX = 10  # bytes: magic, version, and the length of the header
 _KEYS = ("format", "format_version", "pann_version", "kind", "header", "arrays")
-_DTYPES = {
-    name: np.dtype(name).newbyteorder("<")
-    for name in ("float64", "float32", "int64", "int32", "uint8", "bool")
-}
+_BY_NAME = {dtype.name: dtype for dtype in DTYPES.values()}
 # All that zipfile and zlib are known to raise when fed with damaged files.
 _ZIP_ERRORS = (
     zipfile.BadZipFile,
@@ -73,7 +71,7 @@ def read_zip(file: IO[bytes], size: int) -> Contents:
             member = members.pop(f"arrays/{name}.npy", None)
             if member is None:
                 raise FileError(f"pann.json announces array {shown(name)}, which is missing")
-            dtype = look_up(entry["dtype"], f"the dtype of array '{name}'", _DTYPES)
+            dtype = look_up(entry["dtype"], f"the dtype of array '{name}'", _BY_NAME)
             arrays[name] = _read_array(archive, member, dtype, check_shape(entry["shape"], name))
     for name in members:
         raise FileError(f"it holds {shown(name)}, which its pann.json does not announce")
