@@ -160,22 +160,18 @@ class Listed(Codec):
     prefix: str = ""
 
     def encode(self, value: Any) -> tuple[Any, Arrays]:
-        descriptions: list[Any] = []
-        arrays: Arrays = {}
-        for number, element in enumerate(value):
-            codec = Prefixed(self.prefix.format(number), self.codec)
-            description, own = codec.encode(element)
-            descriptions.append(description)
-            arrays |= own
-        return descriptions, arrays
+        encoded = [self._at(number).encode(element) for number, element in enumerate(value)]
+        arrays = {name: array for _, own in encoded for name, array in own.items()}
+        return [description for description, _ in encoded], arrays
 
     def decode(self, value: Any, what: str, source: Source, known: Values) -> Any:
         return tuple(
-            Prefixed(self.prefix.format(number), self.codec).decode(
-                element, f"each of {what}", source, known
-            )
+            self._at(number).decode(element, f"each of {what}", source, known)
             for number, element in enumerate(check_list(value, what))
         )
+
+    def _at(self, number: int) -> Prefixed:
+        return Prefixed(self.prefix.format(number), self.codec)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,11 +207,10 @@ class Record(Codec):
                 description[key], own = codec.encode(values.pop(key))
                 arrays |= own
         for name, array in values.items():
-            numbered = isinstance(array, list)
-            named = (
-                {f"{name}_{k}": each for k, each in enumerate(array)} if numbered else {name: array}
-            )
-            arrays |= {key: np.asarray(each) for key, each in named.items()}
+            if isinstance(array, list):
+                arrays |= {f"{name}_{k}": np.asarray(each) for k, each in enumerate(array)}
+            else:
+                arrays[name] = np.asarray(array)
         return description, arrays
 
     def decode(self, value: Any, what: str, source: Source, known: Values) -> Any:
