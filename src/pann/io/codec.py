@@ -158,6 +158,7 @@ class Listed(Codec):
 
     codec: Codec
     prefix: str = ""
+    each: str = ""  # what an element is called in messages
 
     def encode(self, value: Any) -> tuple[Any, Arrays]:
         encoded = [self._at(number).encode(element) for number, element in enumerate(value)]
@@ -165,8 +166,9 @@ class Listed(Codec):
         return [description for description, _ in encoded], arrays
 
     def decode(self, value: Any, what: str, source: Source, known: Values) -> Any:
+        each = self.each or f"each of {what}"
         return tuple(
-            self._at(number).decode(element, f"each of {what}", source, known)
+            self._at(number).decode(element, each, source, known)
             for number, element in enumerate(check_list(value, what))
         )
 
