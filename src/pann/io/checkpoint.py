@@ -18,10 +18,8 @@ import numpy as np
 from jaxtyping import PyTree
 
 from pann.errors import FileError
-from pann.io.checks import check_dict, check_string
-from pann.io.codec import Arrays, Codec, Plain, Record, Source, Values, decode
+from pann.io.checks import check_dict, check_number, check_object, check_string, shown
 from pann.io.container import read, write
-from pann.io.models import NUMBER
 from pann.runtime.atomic import remove_leftovers
 
 FILE_NAME = "checkpoint.pann"
@@ -38,37 +36,6 @@ class Saved(NamedTuple):
 
     arrays: dict[str, np.ndarray]
     notes: dict[str, Any]
-
-
-class _Units(Codec):
-    """The notes of every unit by its name; its arrays, whatever they are, by its number."""
-
-    def encode(self, value: dict[str, Saved]) -> tuple[Any, Arrays]:
-        arrays = {
-            f"u{number}.{key}": array
-            for number, saved in enumerate(value.values())
-            for key, array in saved.arrays.items()
-        }
-        return {name: saved.notes for name, saved in value.items()}, arrays
-
-    def decode(self, value: Any, what: str, source: Source, known: Values) -> dict[str, Saved]:
-        return {
-            name: Saved(source.within(f"u{number}.").take_all(), check_dict(notes, "a unit"))
-            for number, (name, notes) in enumerate(check_dict(value, what).items())
-        }
-
-
-def _texts(value: Any, what: str) -> dict[str, str]:
-    return {key: check_string(text, what) for key, text in check_dict(value, what).items()}
-
-
-_RECORD = Record(
-    dict,
-    "the checkpoint",
-    {"configuration": Plain(_texts), "units": _Units(), "seconds": NUMBER},
-    split=dict,
-    build=lambda values: values,
-)
 
 
 @dataclasses.dataclass
@@ -89,12 +56,18 @@ class _File:
             name, make = self.waiting
             self.units[name] = make()
             self.waiting = None
-        stored = {
+        description = {
             "configuration": self.configuration,
-            "units": self.units,
+            "units": {name: saved.notes for name, saved in self.units.items()},
             "seconds": self.seconds_before + time.monotonic() - self.start,
         }
-        write(self.path, KIND, *_RECORD.encode(stored))
+        # Names of units may be any text, those of arrays not: they have the number of the unit.
+        arrays = {
+            f"u{number}.{key}": array
+            for number, saved in enumerate(self.units.values())
+            for key, array in saved.arrays.items()
+        }
+        write(self.path, KIND, description, arrays)
         self.written = time.monotonic()
 
 
@@ -170,8 +143,7 @@ def open_checkpoint(
     fresh = Checkpoint(_File(path, configuration, interval, {}))
     if not path.exists():
         return fresh, False
-    stored = _read(path)
-    before, units, seconds = stored.configuration, stored.units, stored.seconds
+    before, units, seconds = _read(path)
     if not resume and not units:
         return fresh, False
     if not resume:
@@ -206,10 +178,26 @@ def kept_in(
         raise
 
 
-def _read(path: pathlib.Path) -> Values:
+def _read(path: pathlib.Path) -> tuple[dict[str, str], dict[str, Saved], float]:
+    """The configuration, the units and the seconds that `_File.write` has written."""
     contents = read(path)
     try:
-        return decode(_RECORD, contents.description, contents.arrays)
+        what, keys = "the checkpoint", ("configuration", "units", "seconds")
+        stored = check_object(contents.description, what, keys)
+        configuration = check_dict(stored["configuration"], f"'configuration' of {what}")
+        for text in configuration.values():
+            check_string(text, f"'configuration' of {what}")
+        units = {
+            name: Saved({}, check_dict(notes, "a unit"))
+            for name, notes in check_dict(stored["units"], f"'units' of {what}").items()
+        }
+        numbered = {f"u{number}": saved for number, saved in enumerate(units.values())}
+        for name, array in contents.arrays.items():
+            number, _, key = name.partition(".")
+            if number not in numbered:
+                raise FileError(f"there is no place for an array {shown(name)}")
+            numbered[number].arrays[key] = array
+        return configuration, units, check_number(stored["seconds"], f"'seconds' of {what}")
     except FileError as error:
         raise FileError(
             f"'{path}' is no usable checkpoint: {error}; delete it to start over"

@@ -18,6 +18,15 @@ MAX_INTEGER = 2**64  # in a description; Python would read, slowly, any
 MAX_DIMENSIONS = 32  # of an array
 MAX_SIZE = 2**40  # of anything counted: only arrays that are there can have such shapes
 METADATA = "__metadata__"  # which safetensors keeps for itself
+# By the names of safetensors: little-endian, whatever the machine, and no objects.
+DTYPES: dict[str, np.dtype[Any]] = {
+    "F64": np.dtype("<f8"),
+    "I64": np.dtype("<i8"),
+    "F32": np.dtype("<f4"),
+    "I32": np.dtype("<i4"),
+    "U8": np.dtype("|u1"),
+    "BOOL": np.dtype("|b1"),
+}
 NAME = re.compile(r"[A-Za-z0-9_]([.-]?[A-Za-z0-9_]){0,99}")
 AGAIN = "get a fresh copy of the file, or save the model again"
 
@@ -144,30 +153,50 @@ def check_shape(value: Any, name: str) -> tuple[int, ...]:
     return lengths
 
 
+def as_stored(numbers: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndarray:
+    """The array of this shape that nobody may write to, of its numbers in a file."""
+    if numbers.dtype == bool and numbers.view(np.uint8).max(initial=0) > 1:
+        raise FileError(f"array '{name}' holds a bool that is neither 0 nor 1; {AGAIN}")
+    # A copy only where another writer did not align it, or bytes come in another order.
+    aligned = numbers if numbers.flags.aligned else numbers.copy()
+    array = aligned.astype(numbers.dtype.newbyteorder("="), copy=False).reshape(shape)
+    array.flags.writeable = False
+    return array
+
+
 # ---- JSON ----
 
 
-def check_plain(value: Any, what: str, depth: int = 0) -> None:
-    """Refuse what JSON cannot give back as it was: other types, NaN, keys that are not text."""
+def check_plain(value: Any, what: str, keys: tuple[str | int, ...] = ()) -> None:
+    """Refuse what JSON cannot give back as it was: other types, NaN, keys that are not text.
+
+    `keys` say where in `what` the value is. A ValueError, for the value may be an argument.
+    """
+    if fault := _fault(value, len(keys)):
+        where = f"{shown('.'.join(map(str, keys)))} of {what}" if keys else what
+        raise ValueError(f"{where} {fault}")
+    if isinstance(value, dict | list | tuple):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            check_plain(inner, what, (*keys, key))
+
+
+def _fault(value: Any, depth: int) -> str | None:
+    """Why JSON cannot give this value back, apart from what is in it."""
     if depth > MAX_DEPTH:
-        raise FileError(f"{what} is nested deeper than {MAX_DEPTH} levels; flatten it")
+        return f"is nested deeper than {MAX_DEPTH} levels; flatten it"
     if isinstance(value, dict):
-        for key, inner in value.items():
-            if not isinstance(key, str):
-                raise FileError(f"{what} has the key {shown(key)}; keys must be text")
-            check_plain(inner, what, depth + 1)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            check_plain(inner, what, depth + 1)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise FileError(f"{what} holds {value}, which JSON does not have; use null")
-    elif isinstance(value, int) and abs(value) > MAX_INTEGER:
-        raise FileError(f"{what} holds an integer beyond 64 bits; write it as text")
-    elif value is not None and not isinstance(value, bool | int | float | str):
-        raise FileError(
-            f"{what} holds {shown(value)} of type {type(value).__name__}; use text, numbers, "
-            "booleans, lists and dictionaries, and put arrays among the arrays"
-        )
+        odd = [key for key in value if not isinstance(key, str)]
+        return f"has the key {shown(odd[0])}; keys must be text" if odd else None
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"is {value}, which JSON does not have; use null or text"
+    if isinstance(value, int) and abs(value) > MAX_INTEGER:
+        return "is an integer beyond 64 bits; write it as text"
+    if value is None or isinstance(value, bool | int | float | str | list | tuple):
+        return None
+    return (
+        f"is {shown(value)} of type {type(value).__name__}; use text, numbers, booleans, null, "
+        "lists and dictionaries, and put arrays among the arrays of a file"
+    )
 
 
 def parse_json(text: bytes | str, what: str) -> Any:
@@ -209,5 +238,8 @@ def parse_json(text: bytes | str, what: str) -> Any:
         raise FileError(f"{what} is nested deeper than {MAX_DEPTH} levels") from None
     except ValueError as error:
         raise FileError(f"{what} is not valid JSON ({error}); {AGAIN}") from None
-    check_plain(content, what)
+    try:
+        check_plain(content, what)
+    except ValueError as error:
+        raise FileError(str(error)) from None
     return content

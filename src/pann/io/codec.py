@@ -64,11 +64,6 @@ class Source:
             )
         return array
 
-    def take_all(self) -> Arrays:
-        """All arrays whose names begin with the prefix, whatever they are."""
-        names = [name for name in self.left if name.startswith(self.prefix)]
-        return {name.removeprefix(self.prefix): self.left.pop(name) for name in names}
-
 
 def on_device(array: np.ndarray) -> jax.Array:
     """The same numbers of the same type for JAX."""
@@ -87,10 +82,10 @@ class Codec(abc.ABC):
         """The value, or a `FileError` that says what is wrong with `what`."""
 
 
-def decode(codec: Codec, description: Any, arrays: Mapping[str, np.ndarray], **known: Any) -> Any:
+def decode(codec: Codec, description: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     """The object of a description and arrays, all of which must be used."""
     source = Source(dict(arrays))
-    value = codec.decode(description, "the description", source, Values(**known))
+    value = codec.decode(description, "the description", source, Values())
     for name in source.left:
         raise FileError(f"there is no place for an array {shown(name)}")
     return value
@@ -166,21 +161,19 @@ class Listed(Codec):
     each: str = ""  # what an element is called in messages
 
     def encode(self, value: Any) -> tuple[Any, Arrays]:
-        descriptions: list[Any] = []
-        arrays: Arrays = {}
-        for number, element in enumerate(value):
-            codec = Prefixed(self.prefix.format(number), self.codec)
-            description, own = codec.encode(element)
-            descriptions.append(description)
-            arrays |= own
-        return descriptions, arrays
+        encoded = [self._at(number).encode(element) for number, element in enumerate(value)]
+        arrays = {name: array for _, own in encoded for name, array in own.items()}
+        return [description for description, _ in encoded], arrays
 
     def decode(self, value: Any, what: str, source: Source, known: Values) -> Any:
         each = self.each or f"each of {what}"
         return tuple(
-            self.codec.decode(element, each, source.within(self.prefix.format(number)), known)
+            self._at(number).decode(element, each, source, known)
             for number, element in enumerate(check_list(value, what))
         )
+
+    def _at(self, number: int) -> Prefixed:
+        return Prefixed(self.prefix.format(number), self.codec)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,11 +209,10 @@ class Record(Codec):
                 description[key], own = codec.encode(values.pop(key))
                 arrays |= own
         for name, array in values.items():
-            numbered = isinstance(array, list)
-            named = (
-                {f"{name}_{k}": each for k, each in enumerate(array)} if numbered else {name: array}
-            )
-            arrays |= {key: np.asarray(each) for key, each in named.items()}
+            if isinstance(array, list):
+                arrays |= {f"{name}_{k}": np.asarray(each) for k, each in enumerate(array)}
+            else:
+                arrays[name] = np.asarray(array)
         return description, arrays
 
     def decode(self, value: Any, what: str, source: Source, known: Values) -> Any:

@@ -11,8 +11,8 @@ of safetensors opens such a file (https://github.com/huggingface/safetensors). N
 code, and every number in it is checked before it is used.
 
 Format versions: `write` writes version 2. `read` finds the reader of a file by its first bytes:
-version 1 was a zip (`pann.io.zip_format`). A third version begins in `_reader`, with a reader of
-its own that returns `Contents`; files of the old ones stay readable (tests/files).
+version 1 was a zip (`pann.io.zip_format`). A third version begins in `read`, with a reader of its
+own that returns `Contents`; files of the old ones stay readable (tests/files).
 """
 
 import functools
@@ -22,7 +22,7 @@ import math
 import os
 import stat
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -30,8 +30,10 @@ import numpy as np
 from pann.errors import FileError
 from pann.io.checks import (
     AGAIN,
+    DTYPES,
     METADATA,
     Contents,
+    as_stored,
     check_dict,
     check_integer,
     check_list,
@@ -53,16 +55,7 @@ MAX_BYTES = 8 * 2**30
 MAX_HEADER_BYTES = 16 * 2**20
 _METADATA_KEYS = ("format", "format_version", "pann_version", "kind", "description", "crc32")
 _LENGTH_BYTES = 8
-# By the names of safetensors: little-endian, whatever the machine, and no objects.
-_DTYPES: dict[str, np.dtype[Any]] = {
-    "F64": np.dtype("<f8"),
-    "I64": np.dtype("<i8"),
-    "F32": np.dtype("<f4"),
-    "I32": np.dtype("<i4"),
-    "U8": np.dtype("|u1"),
-    "BOOL": np.dtype("|b1"),
-}
-_NAMES = {dtype.name: name for name, dtype in _DTYPES.items()}
+_NAMES = {dtype.name: name for name, dtype in DTYPES.items()}
 
 
 class Declared(NamedTuple):
@@ -71,11 +64,6 @@ class Declared(NamedTuple):
     name: str
     dtype: str
     shape: tuple[int, ...]
-
-    @property
-    def num_bytes(self) -> int:
-        """Exact, since Python's integers do not overflow."""
-        return math.prod(self.shape) * _DTYPES[self.dtype].itemsize
 
 
 def declare(name: str, array: np.ndarray) -> Declared:
@@ -102,9 +90,9 @@ def write(
     try:
         declared = [declare(name, array) for name, array in arrays.items()]
         # Wide types first, so that each array begins at a multiple of the size of its numbers.
-        declared.sort(key=lambda entry: -_DTYPES[entry.dtype].itemsize)
+        declared.sort(key=lambda entry: -DTYPES[entry.dtype].itemsize)
         plain = {
-            entry.name: np.asarray(arrays[entry.name], _DTYPES[entry.dtype], order="C")
+            entry.name: np.asarray(arrays[entry.name], DTYPES[entry.dtype], order="C")
             for entry in declared
         }
         header = _header(kind, description, declared, plain)
@@ -117,11 +105,9 @@ def write(
                     file.write(array.data)
 
         write_atomically(path, write_file)
-    except FileError as error:
+    except ValueError as error:
         if isinstance(error.__cause__, OSError):
             raise  # it names the file
-        raise FileError(f"cannot write {os.fspath(path)!r}: {error}") from error
-    except ValueError as error:  # a name that no file can have
         raise FileError(f"cannot write {os.fspath(path)!r}: {error}") from error
 
 
@@ -129,7 +115,7 @@ def _header(
     kind: str, description: dict[str, Any], declared: list[Declared], plain: dict[str, np.ndarray]
 ) -> bytes:
     check_text(kind, "the kind")
-    check_plain(description, "the description", depth=1)
+    check_plain(description, "the header", ("description",))
     metadata = {
         "format": FORMAT,
         "format_version": str(FORMAT_VERSION),
@@ -183,7 +169,13 @@ def version_of(package: str) -> str:
 def read(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Contents:
     """The contents of a `.pann` file; one that would take more than `max_bytes` is refused."""
     try:
-        with _opened(path) as file:
+        # Asked before opening: to open a pipe is to wait for someone to write to it.
+        mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode):
+            raise FileError("it is a folder; name a file in it")
+        if not stat.S_ISREG(mode):
+            raise FileError("it is not a regular file")
+        with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             # Nothing unpacks: what a file takes is what it has.
             if size > max_bytes:
@@ -191,36 +183,15 @@ def read(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Content
                     f"it would take {size:,} bytes, more than max_bytes = {max_bytes:,}; raise "
                     "max_bytes if you trust the file"
                 )
-            return _reader(file)(file, size)
-    except FileError as error:
-        raise FileError(f"cannot open {os.fspath(path)!r}: {error}") from error
-
-
-def _reader(file: IO[bytes]) -> Callable[[IO[bytes], int], Contents]:
-    """The reader of the file's format version."""
-    magic = file.read(len(ZIP_MAGIC))
-    file.seek(0)
-    # As the length of a header these bytes would be far beyond what is allowed.
-    return read_zip if magic == ZIP_MAGIC else _read_safetensors
-
-
-def _opened(path: str | os.PathLike[str]) -> IO[bytes]:
-    try:
-        # Asked before opening: to open a pipe is to wait for someone to write to it.
-        mode = os.stat(path).st_mode
-        if stat.S_ISDIR(mode):
-            raise FileError("it is a folder; name a file in it")
-        if not stat.S_ISREG(mode):
-            raise FileError("it is not a regular file")
-        return open(path, "rb")
-    except FileNotFoundError:
-        raise FileError("there is no such file; check the name and the folder") from None
-    except OSError as error:
-        raise FileError(reason(error)) from error
-    except FileError:
-        raise
-    except ValueError as error:  # a zero byte in the name
-        raise FileError(str(error)) from None
+            magic = file.read(len(ZIP_MAGIC))
+            file.seek(0)
+            # As the length of a header these bytes would be far beyond what is allowed.
+            return (read_zip if magic == ZIP_MAGIC else _read_safetensors)(file, size)
+    except (OSError, ValueError) as error:
+        why = reason(error) if isinstance(error, OSError) else str(error)
+        if isinstance(error, FileNotFoundError):
+            why = "there is no such file; check the name and the folder"
+        raise FileError(f"cannot open {os.fspath(path)!r}: {why}") from error
 
 
 def _read_safetensors(file: IO[bytes], size: int) -> Contents:
@@ -238,7 +209,7 @@ def _read_safetensors(file: IO[bytes], size: int) -> Contents:
     _check_places(places, num_bytes)
     data = _exactly(file, num_bytes)
     arrays = {
-        entry.name: np.frombuffer(data, _DTYPES[entry.dtype], math.prod(entry.shape), begin)
+        entry.name: np.frombuffer(data, DTYPES[entry.dtype], math.prod(entry.shape), begin)
         for entry, (begin, _) in places.items()
     }
     if metadata["crc32"] != checksum(metadata, list(places), arrays):
@@ -247,7 +218,7 @@ def _read_safetensors(file: IO[bytes], size: int) -> Contents:
     return Contents(
         kind=check_text(metadata["kind"], "the kind"),
         description=check_dict(parse_json(metadata["description"], what), what),
-        arrays={entry.name: _array(entry, arrays[entry.name]) for entry in places},
+        arrays={name: as_stored(arrays[name], shape, name) for name, _, shape in places},
         pann_version=check_text(metadata["pann_version"], "the version of pann"),
         format_version=FORMAT_VERSION,
     )
@@ -257,10 +228,8 @@ def _parse_header(text: bytes) -> tuple[dict[str, str], dict[Declared, tuple[int
     """The metadata, and the place of every array, by what the header says of them."""
     header = parse_json(text, "the header")
     # Other readers demand the brace in the first place, too.
-    if not text.startswith(b"{") or not isinstance(header.get(METADATA), dict):
-        raise FileError("its header does not say that this is a pann file")
-    metadata = header.pop(METADATA)
-    if metadata.get("format") != FORMAT:
+    metadata = header.pop(METADATA, None) if text.startswith(b"{") else None
+    if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
         raise FileError("its header does not say that this is a pann file")
     if metadata.get("format_version") != str(FORMAT_VERSION):
         raise FileError(
@@ -274,7 +243,7 @@ def _parse_header(text: bytes) -> tuple[dict[str, str], dict[Declared, tuple[int
     for name, entry in header.items():
         check_name(name)
         check_object(entry, f"array '{name}'", ("dtype", "shape", "data_offsets"))
-        look_up(entry["dtype"], f"the dtype of array '{name}'", _DTYPES)
+        look_up(entry["dtype"], f"the dtype of array '{name}'", DTYPES)
         offsets = check_list(entry["data_offsets"], f"the offsets of array '{name}'")
         for offset in offsets:
             check_integer(offset, f"each offset of array '{name}'", 0, 2**62)
@@ -289,10 +258,12 @@ def _check_places(places: dict[Declared, tuple[int, int]], num_bytes: int) -> No
     """The arrays must follow one another, without gap or overlap, from the header to the end."""
     last = 0
     for entry, (begin, end) in sorted(places.items(), key=lambda item: item[1]):
-        if end - begin != entry.num_bytes:
+        # Exact, since Python's integers do not overflow.
+        own = math.prod(entry.shape) * DTYPES[entry.dtype].itemsize
+        if end - begin != own:
             raise FileError(
-                f"array '{entry.name}' takes {entry.num_bytes:,} bytes for its shape "
-                f"{shown(entry.shape)}, but its offsets are {begin:,} and {end:,}; {AGAIN}"
+                f"array '{entry.name}' takes {own:,} bytes for its shape {shown(entry.shape)}, "
+                f"but its offsets are {begin:,} and {end:,}; {AGAIN}"
             )
         if begin != last:
             fault = "overlaps another one" if begin < last else "leaves a gap"
@@ -305,21 +276,11 @@ def _check_places(places: dict[Declared, tuple[int, int]], num_bytes: int) -> No
         )
 
 
-def _array(entry: Declared, array: np.ndarray) -> np.ndarray:
-    if entry.dtype == "BOOL" and array.view(np.uint8).max(initial=0) > 1:
-        raise FileError(f"array '{entry.name}' holds a bool that is neither 0 nor 1; {AGAIN}")
-    # A copy only where another writer did not align it, or bytes come in another order.
-    array = array if array.flags.aligned else array.copy()
-    return array.reshape(entry.shape).astype(array.dtype.newbyteorder("="), copy=False)
-
-
 def _exactly(file: IO[bytes], num_bytes: int) -> bytes:
     try:
         data = file.read(num_bytes)
     except MemoryError:
         raise FileError(f"{num_bytes:,} bytes do not fit into this machine's memory") from None
-    except OSError as error:
-        raise FileError(reason(error)) from error
     if len(data) < num_bytes:
         raise FileError(f"it was cut short while it was read; {AGAIN}")
     return data

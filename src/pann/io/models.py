@@ -131,7 +131,7 @@ FAMILY = OneOf(
     },
     short=True,
 )
-PRODUCTS = Record(
+GLOBAL_BASIS = Record(
     Basis,
     "the basis",
     {
@@ -194,12 +194,12 @@ ELEMENTS = Record(
     },
     build=_element_basis,
 )
-BASIS = OneOf("the basis", {"elements": ELEMENTS}, tag="kind", untagged=PRODUCTS)
+BASIS = OneOf("the basis", {"elements": ELEMENTS}, tag="kind", untagged=GLOBAL_BASIS)
 
 
 # ---- Networks: activation, embedding, layers ----
 
-_ACTIVATION, _EMBEDDING, _NETWORK = "the activation", "the embedding", "the network"
+_ACTIVATION, _EMBEDDING = "the activation", "the embedding"
 ACTIVATION = OneOf(
     _ACTIVATION,
     {

@@ -20,7 +20,9 @@ import numpy as np
 from pann.errors import FileError
 from pann.io.checks import (
     AGAIN,
+    DTYPES,
     Contents,
+    as_stored,
     check_dict,
     check_list,
     check_name,
@@ -40,10 +42,7 @@ MAX_TEXT_BYTES = MAX_DIRECTORY_BYTES = 16 * 2**20
 MAX_DEFLATED_BYTES = 2**20  # a longer text was stored as it is
 NPY_PREFIX = 10  # bytes: magic, version, and the length of the header
 _KEYS = ("format", "format_version", "pann_version", "kind", "header", "arrays")
-_DTYPES = {
-    name: np.dtype(name).newbyteorder("<")
-    for name in ("float64", "float32", "int64", "int32", "uint8", "bool")
-}
+_BY_NAME = {dtype.name: dtype for dtype in DTYPES.values()}
 # All that zipfile and zlib are known to raise when fed with damaged files.
 _ZIP_ERRORS = (
     zipfile.BadZipFile,
@@ -72,7 +71,7 @@ def read_zip(file: IO[bytes], size: int) -> Contents:
             member = members.pop(f"arrays/{name}.npy", None)
             if member is None:
                 raise FileError(f"pann.json announces array {shown(name)}, which is missing")
-            dtype = look_up(entry["dtype"], f"the dtype of array '{name}'", _DTYPES)
+            dtype = look_up(entry["dtype"], f"the dtype of array '{name}'", _BY_NAME)
             arrays[name] = _read_array(archive, member, dtype, check_shape(entry["shape"], name))
     for name in members:
         raise FileError(f"it holds {shown(name)}, which its pann.json does not announce")
@@ -187,10 +186,7 @@ def _read_array(
                 f"C order does; {AGAIN}"
             )
         data = _exactly(stream.read, num_bytes)
-    if dtype.name == "bool" and np.frombuffer(data, np.uint8).max(initial=0) > 1:
-        raise FileError(f"{name} holds a bool that is neither 0 nor 1; {AGAIN}")
-    array = np.frombuffer(data, dtype).reshape(shape)
-    return array.astype(dtype.name, copy=False)  # a copy only where bytes come in another order
+    return as_stored(np.frombuffer(data, dtype), shape, name)
 
 
 def _exactly(source: Callable[[int], bytes], num_bytes: int) -> bytes:

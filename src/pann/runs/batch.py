@@ -7,6 +7,7 @@ and where that fails alone.
 """
 
 import contextlib
+import copy
 import dataclasses
 import datetime
 import errno
@@ -99,12 +100,10 @@ def units_of(rows: Sequence[Row], together: Together | None) -> list[Unit]:
     open_units: dict[Hashable, Unit] = {}
     for row in rows:
         key = together.key(row)
-        unit = None if key is None else open_units.get(key)
-        if unit is None or len(unit) == together.at_most:
-            unit = []
+        unit = open_units.get(key)
+        if key is None or unit is None or len(unit) == together.at_most:
+            unit = open_units[key] = []
             units.append(unit)
-            if key is not None:
-                open_units[key] = unit
         unit.append(row)
     return units
 
@@ -225,7 +224,7 @@ def _hold(row: Row, session: Session, kept: contextlib.ExitStack) -> Claim | Eve
 
 def _results(rows: Sequence[Row], folder: pathlib.Path, session: Session) -> list[Result]:
     # Copies: what the work changes there must not reach the record.
-    own = [Row(row.experiment, row.configuration).configuration for row in rows]
+    own = [copy.deepcopy(row.configuration) for row in rows]
     if len(rows) == 1:
         work = find_work(session.work) if isinstance(session.work, str) else session.work
         result = work(own[0], folder)
@@ -284,8 +283,8 @@ def _room(row: Row, together: Together) -> int:
     if together.room is None:
         return together.at_most
     try:
-        own = Row(row.experiment, row.configuration).configuration
-        return max(1, min(together.at_most, find_work(together.room)(own)))
+        room = find_work(together.room)(copy.deepcopy(row.configuration))
+        return max(1, min(together.at_most, room))
     except Exception as error:
         warnings.warn(
             f"it is not known how many rows run as one ({_reason(error)}); they are run alone",

@@ -90,7 +90,7 @@ class Claim:
         """Give the row back; False if the disk refuses. A claim that is another's is left alone."""
         try:
             self.claims.revoke(self.path.stem, self.token)
-        except (OSError, FileError):
+        except FileError:
             return False
         return True
 

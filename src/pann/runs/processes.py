@@ -7,6 +7,7 @@ process that is killed breaks the whole pool, and the pool does not say how it e
 """
 
 import collections
+import contextlib
 import dataclasses
 import multiprocessing
 import os
@@ -16,7 +17,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, wait
-from typing import Any, Never
+from typing import Any
 
 from pann.io import FileError
 from pann.runs.batch import BEGUN, Event, Session, Unit, find_work, known, record_death, run_unit
@@ -100,14 +101,9 @@ def _deal(worker: _Worker, left: collections.deque[Unit]) -> None:
 
 def _messages(pipe: Connection) -> Iterator[Event | str | None]:
     """Events of rows; None: ready for a unit; a text: why the process cannot go on."""
-    while True:
-        try:
-            if not pipe.poll():
-                return
-            message = pipe.recv()
-        except (EOFError, OSError):  # the process has ended
-            return
-        yield message
+    with contextlib.suppress(EOFError, OSError):  # the process has ended
+        while pipe.poll():
+            yield pipe.recv()
 
 
 def _handle_exit(worker: _Worker, left: collections.deque[Unit], session: Session) -> None:
@@ -159,7 +155,7 @@ def _serve(session: Session, pipe: Connection) -> None:
     """Run units in the process until there is none left."""
     session = dataclasses.replace(session, report=pipe.send)
     current: Unit = []
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     threading.Thread(target=_follow_parent, args=(session, current), daemon=True).start()
     try:
         find_work(str(session.work))
@@ -172,10 +168,6 @@ def _serve(session: Session, pipe: Connection) -> None:
         pipe.send(str(error))
     except (KeyboardInterrupt, BrokenPipeError, EOFError):
         raise SystemExit(INTERRUPTED) from None
-
-
-def _interrupt(*_: Any) -> Never:
-    raise KeyboardInterrupt
 
 
 def _follow_parent(session: Session, current: Unit) -> None:

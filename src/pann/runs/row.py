@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pann.io.checks import MAX_DEPTH, MAX_INTEGER, shown
+from pann.io.checks import check_plain, shown
 from pann.io.container import declare
 
 IDENTITY_DIGITS = 16
@@ -76,32 +76,8 @@ class Result:
 
 def canonical(value: dict[str, Any]) -> str:
     """The canonical JSON text: keys sorted, no blanks, floats by `repr`, no NaN."""
-    _check(value, ())
+    check_plain(value, "the configuration")
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _check(value: Any, keys: tuple[str, ...]) -> None:
-    """Refuse values that do not survive a round trip through JSON, and say where they are."""
-    where = f"'{'.'.join(keys)}' of the configuration" if keys else "the configuration"
-    if len(keys) > MAX_DEPTH:
-        raise ValueError(f"{where} is nested deeper than {MAX_DEPTH} levels; flatten it")
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if not isinstance(key, str):
-                raise ValueError(f"{where} has the key {shown(key)}; keys must be text")
-            _check(inner, (*keys, key))
-    elif isinstance(value, list | tuple):
-        for number, inner in enumerate(value):
-            _check(inner, (*keys, str(number)))
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{where} is {value}, which JSON does not have; use null or text")
-    elif isinstance(value, int) and abs(value) > MAX_INTEGER:
-        raise ValueError(f"{where} is an integer beyond 64 bits; write it as text")
-    elif value is not None and not isinstance(value, bool | int | float | str):
-        raise ValueError(
-            f"{where} is {shown(value)} of type {type(value).__name__}; use text, numbers, "
-            "booleans, null, lists and dictionaries"
-        )
 
 
 def _plain(value: Any, where: str) -> Any:

@@ -165,9 +165,9 @@ class Store:
                 with tempfile.TemporaryFile(dir=self._folder / name):
                     pass
             # Files of killed writers; younger ones may belong to a living writer.
-            age = clock(self.claims.folder) - max(self.lifetime, LIFETIME)
+            before = clock(self.claims.folder) - max(self.lifetime, LIFETIME)
             for folder in (self._folder / "runs").iterdir():
-                remove_leftovers(folder, age)
+                remove_leftovers(folder, before)
         except (FileExistsError, NotADirectoryError):
             raise FileError(f"'{self._folder}' is not a folder; name one for the store") from None
         except OSError as error:

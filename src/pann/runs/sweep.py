@@ -147,9 +147,8 @@ def _check_shard(shard: tuple[int, int]) -> None:
 
 def _failures(rows: Sequence[Row], store: Store) -> dict[Row, str]:
     """The rows that have failed, and when."""
-    records = [store.record(row) for row in rows]
     return {
         row: record["finished"]
-        for row, record in zip(rows, records, strict=True)
-        if record is not None and record["status"] == FAILED
+        for row in rows
+        if (record := store.record(row)) is not None and record["status"] == FAILED
     }

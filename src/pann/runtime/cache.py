@@ -38,27 +38,19 @@ def kept_array(
     written is no error.
     """
     folder = cache_folder()
-    array = None if folder is None else _load(folder / name)
+    if folder is None:
+        return make()
+    file = folder / name
+    array = None
+    # The bytes of a broken file can raise nearly anything.
+    with contextlib.suppress(Exception), file.open("rb") as stream:
+        array = np.lib.format.read_array(stream, allow_pickle=False)
     if array is None or array.shape != shape or array.dtype != float or not is_valid(array):
-        array = make()
-        if folder is not None:
-            _store(folder / name, array)
+        array = made = make()
+        with contextlib.suppress(OSError, FileError):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(file, lambda temporary: _save(temporary, made))
     return array
-
-
-def _load(file: pathlib.Path) -> np.ndarray | None:
-    try:
-        with file.open("rb") as stream:
-            return np.lib.format.read_array(stream, allow_pickle=False)
-    except Exception:  # The bytes of a broken file can raise nearly anything.
-        return None
-
-
-def _store(file: pathlib.Path, array: np.ndarray) -> None:
-    """Keep the array for the next run; the cache is never a reason to fail."""
-    with contextlib.suppress(OSError, FileError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, lambda temporary: _save(temporary, array))
 
 
 def _save(path: str, array: np.ndarray) -> None:

@@ -185,9 +185,8 @@ def sum_over(of_chunk: OfChunk, num_chunks: int, parameters: PyTree, data: PyTre
 
 
 def _sum_again(of_chunk: Callable[[Int[Array, ""]], PyTree], num_chunks: int) -> PyTree:
-    again = jax.checkpoint(of_chunk)
-    add = lambda sums, number: (jax.tree.map(jnp.add, sums, again(number)), None)
-    return jax.lax.scan(add, _zeros_like(of_chunk), jnp.arange(num_chunks))[0]
+    """The sum, whose gradient computes each chunk a second time."""
+    return _add_up(jax.checkpoint(of_chunk), num_chunks)
 
 
 @eqx.filter_custom_vjp
@@ -216,18 +215,15 @@ def _scaled_gradient(gradient: PyTree, cotangent: Float[Array, ""], *_: Any) -> 
 
 
 def _add_up(of_chunk: Callable[[Int[Array, ""]], PyTree], num_chunks: int) -> PyTree:
+    shapes = jax.eval_shape(of_chunk, jnp.zeros((), int))
+    zeros = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
     add = lambda number, sums: jax.tree.map(jnp.add, sums, of_chunk(number))
-    return jax.lax.fori_loop(0, num_chunks, add, _zeros_like(of_chunk))
+    return jax.lax.fori_loop(0, num_chunks, add, zeros)
 
 
 def _only(tree: PyTree) -> Float[Array, ""]:
     (leaf,) = jax.tree.leaves(tree)
     return leaf
-
-
-def _zeros_like(of_chunk: Callable[[Int[Array, ""]], PyTree]) -> PyTree:
-    shapes = jax.eval_shape(of_chunk, jnp.zeros((), int))
-    return jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
 
 
 def compressed(

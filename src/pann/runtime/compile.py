@@ -8,7 +8,6 @@ a CPU without the optimization of the code around them, in half the time.
 
 import functools
 import pathlib
-import tempfile
 import warnings
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
@@ -16,6 +15,8 @@ from typing import Any, ParamSpec, TypeVar
 import equinox as eqx
 import jax
 
+from pann.errors import FileError
+from pann.runtime.atomic import check_folder
 from pann.runtime.cache import cache_folder
 from pann.runtime.platform import on_cpu
 
@@ -57,10 +58,8 @@ def use_compilation_cache(folder: pathlib.Path | None = None) -> pathlib.Path | 
     if folder is None:
         return None
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError:
+        check_folder(folder, create=True)
+    except FileError:
         return None
     # A full disk, or two processes that write one entry, do not concern the user.
     warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation")

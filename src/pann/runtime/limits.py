@@ -6,8 +6,6 @@ was pressed, every further report raises `Stopped`. Code that has a usable resul
 
 import contextlib
 import dataclasses
-import math
-import numbers
 import signal
 import sys
 import threading
@@ -56,11 +54,37 @@ def limited(
     the run at its next report; a second one, or one before any report, is a KeyboardInterrupt.
     `ctrl_c=False` leaves KeyboardInterrupt alone, for programs that make many runs.
     """
-    limits = _Limits(report, check_time_limit(time_limit), ctrl_c)
+    start = time.monotonic()
+    has_reported = is_interrupted = False
+
+    def limited_report(progress: Any) -> None:
+        nonlocal has_reported, is_interrupted
+        has_reported = True
+        try:
+            report(progress)
+        except KeyboardInterrupt:  # from a callback of the user's, or another handler of Ctrl-C
+            if not ctrl_c:
+                raise
+            is_interrupted = True
+        if is_interrupted:
+            raise Stopped("Ctrl-C", by_user=True)
+        if time_limit is not None and time.monotonic() - start >= time_limit:
+            raise Stopped(f"the time limit of {time_limit:g} s")
+
+    def interrupt(signal_number: int, frame: FrameType | None) -> None:
+        nonlocal is_interrupted
+        if is_interrupted or not has_reported:
+            raise KeyboardInterrupt
+        is_interrupted = True
+        print(
+            "\npann: stopping at the next report with its result; Ctrl-C again stops at once",
+            file=sys.stderr,
+        )
+
     # Unless the program handles it itself.
     is_ours = ctrl_c and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    with ctrl_c_handled(limits.interrupt) if is_ours else contextlib.nullcontext():
-        yield limits
+    with ctrl_c_handled(interrupt) if is_ours else contextlib.nullcontext():
+        yield limited_report
 
 
 def product_rate(size: int = 400) -> float:
@@ -69,51 +93,6 @@ def product_rate(size: int = 400) -> float:
     begin = time.perf_counter()
     _ = matrix @ matrix
     return 2 * size**3 / max(time.perf_counter() - begin, 1e-6)
-
-
-def check_time_limit(time_limit: float | int | None) -> float | None:
-    """The time limit in seconds, or None without one."""
-    if time_limit is None:
-        return None
-    is_number = isinstance(time_limit, numbers.Real) and not isinstance(time_limit, bool)
-    if not is_number or not 0 < time_limit < math.inf:
-        raise ValueError(
-            f"time_limit must be a positive number of seconds, got {time_limit!r}; use "
-            "time_limit=60 for a minute, or None for no limit"
-        )
-    return float(time_limit)
-
-
-class _Limits:
-    """The wrapped report callback: its deadline, and whether Ctrl-C was pressed."""
-
-    def __init__(self, report: Callable[[Any], None], time_limit: float | None, ctrl_c: bool):
-        self.report, self.time_limit, self.ctrl_c = report, time_limit, ctrl_c
-        self.start = time.monotonic()
-        self.has_reported = False
-        self.is_interrupted = False
-
-    def __call__(self, progress: Any) -> None:
-        self.has_reported = True
-        try:
-            self.report(progress)
-        except KeyboardInterrupt:  # from a callback of the user's, or another handler of Ctrl-C
-            if not self.ctrl_c:
-                raise
-            self.is_interrupted = True
-        if self.is_interrupted:
-            raise Stopped("Ctrl-C", by_user=True)
-        if self.time_limit is not None and time.monotonic() - self.start >= self.time_limit:
-            raise Stopped(f"the time limit of {self.time_limit:g} s")
-
-    def interrupt(self, signal_number: int, frame: FrameType | None) -> None:
-        if self.is_interrupted or not self.has_reported:
-            raise KeyboardInterrupt
-        self.is_interrupted = True
-        print(
-            "\npann: stopping at the next report with its result; Ctrl-C again stops at once",
-            file=sys.stderr,
-        )
 
 
 @contextlib.contextmanager

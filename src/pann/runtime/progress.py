@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import IO, TYPE_CHECKING
 
 from pann.runtime.limits import Progress as Step
@@ -37,31 +38,26 @@ def supervised(
         yield report
 
 
-@contextlib.contextmanager
-def display(title: str, progress: bool | Report | None = None) -> Iterator[Report]:
-    """Yield a `report` that shows progress as `progress` says; see `supervised`."""
+def display(title: str, progress: bool | Report | None = None) -> AbstractContextManager[Report]:
+    """The context of a `report` that shows progress as `progress` says; see `supervised`."""
     if callable(progress):
-        yield progress
-        return
+        return contextlib.nullcontext(progress)
     if progress not in (None, True, False):
         raise ValueError(
             f"progress is True, False, None or a function of a Progress, got {progress!r}; leave "
             "it out to see progress on a terminal"
         )
+    silent = contextlib.nullcontext(lambda step: None)
     if progress is False:
-        yield lambda step: None
-        return
+        return silent
     from rich.console import Console
 
     console = Console(stderr=True)
     if console.is_terminal:
-        with progress_bar(title, console) as report:
-            yield report
-    elif console.is_jupyter or progress:
-        with progress_line(title, sys.stderr, in_place=console.is_jupyter) as report:
-            yield report
-    else:
-        yield lambda step: None
+        return progress_bar(title, console)
+    if console.is_jupyter or progress:
+        return progress_line(title, sys.stderr, in_place=console.is_jupyter)
+    return silent
 
 
 @contextlib.contextmanager
