@@ -24,9 +24,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 from numpy.polynomial import Polynomial
 
 from pann.basis import Basis, make_basis
@@ -37,7 +36,7 @@ from pann.io.codec import Plain, Record
 from pann.io.codec import Values as StoredArrays
 from pann.io.models import BASIS
 from pann.network.jets import in_terms, lower_set
-from pann.pde.collocation import Block, Get, Operator, Placed
+from pann.pde.collocation import Get, Operator, Placed
 from pann.pde.conditions import Values, values_anywhere, values_at
 from pann.pde.fields import Order
 from pann.pde.problem import HardTrace, Problem
@@ -149,22 +148,6 @@ class OfV(eqx.Module):
         for lower, rest, count in _leibniz(order):
             total = total + count * self.bump[field, rest] * get(field, lower)
         return total
-
-
-def in_terms_of_u(
-    block: Block, channels: Float[Array, "orders points fields"]
-) -> tuple[Block, Float[Array, "orders points fields"]]:
-    """A block and the channels of v as they were before `wrap`: for u."""
-    operator = block.operator
-    if not isinstance(operator, OfV):
-        return block, channels
-    of_v = lambda field, order: channels[block.orders.index(order), :, field]
-    fields = range(block.num_fields)
-    each = [
-        jnp.stack([operator.channel(of_v, field, order) for field in fields], axis=1)
-        for order in block.orders
-    ]
-    return dataclasses.replace(block, operator=operator.of_u), jnp.stack(each)
 
 
 # ---- The lift ----

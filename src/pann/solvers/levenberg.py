@@ -175,8 +175,7 @@ def linearized(blocks: Blocks, state: State, domain: Box) -> DampedProblem:
 
 def residual_norm(blocks: Blocks, state: State, domain: Box) -> Float[Array, ""]:
     def square(block: Block) -> Float[Array, ""]:
-        channels = block.polynomial_channels(state.unknowns.b)
-        channels = channels + block_channels(block, state.parameters, domain)
+        channels = _channels(block, state, domain)
         return jnp.sum(block.residual(channels, state.unknowns.parameters) ** 2)
 
     return jnp.sqrt(sum((block.total(square) for block in blocks), jnp.zeros(())))
@@ -185,15 +184,21 @@ def residual_norm(blocks: Blocks, state: State, domain: Box) -> Float[Array, ""]
 _norm = eqx.filter_jit(residual_norm)
 
 
+def _channels(block: Block, state: State, domain: Box) -> Float[Array, "orders points fields"]:
+    """The channels of both halves."""
+    polynomial = block.polynomial_channels(state.unknowns.b)
+    return polynomial + block_channels(block, state.parameters, domain)
+
+
 def jacobians(
     blocks: Blocks, state: State, domain: Box
 ) -> tuple[Float[Array, " rows"], Float[Array, "rows terms"], Float[Array, "rows parameters"]]:
     """The residual, and its derivatives by b and by the network's parameters."""
 
     def of_block(block: Block, state: State) -> Columns:
-        own = block_channels(block, state.parameters, domain)
-        by_network = network_jacobian(block, own, state, domain)
-        return *columns_by_b(block, (state.unknowns, own)), by_network
+        channels = _channels(block, state, domain)
+        by_b = columns_by_b(block, channels, state.unknowns.parameters)
+        return *by_b, network_jacobian(block, channels, state, domain)
 
     found = zip(*(block.columns(of_block, state) for block in blocks), strict=True)
     residual, by_b, by_network = (jnp.concatenate(each) for each in found)
@@ -204,8 +209,7 @@ def network_jacobian(
     block: Block, channels: Array, state: State, domain: Box
 ) -> Float[Array, "rows parameters"]:
     """d residual / d network: at each point the slopes times the channels' derivatives."""
-    total = block.polynomial_channels(state.unknowns.b) + channels
-    _, slopes = block.linearize(total, state.unknowns.parameters)
+    _, slopes = block.linearize(channels, state.unknowns.parameters)
     moving, fixed = eqx.partition(network_only(state.parameters), trainable(state.parameters))
 
     def combined(moving: Parameters, ends: tuple[Array, ...], slope: Array) -> Array:
@@ -226,13 +230,6 @@ def network_jacobian(
         ends = (block.x, block.x_minus, block.factors)
     rows = jax.vmap(row)(ends, jnp.moveaxis(slopes, 2, 0))
     return rows.reshape(-1, rows.shape[2])
-
-
-def backgrounds(
-    blocks: tuple[Block, ...], parameters: Parameters, domain: Box
-) -> tuple[Float[Array, "orders points fields"], ...]:
-    """The network's channels at the points of each block."""
-    return tuple(block_channels(block, parameters, domain) for block in blocks)
 
 
 def residual_sizes(block: Block | ChunkedBlock, unknowns: Unknowns) -> Float[np.ndarray, " points"]:
