@@ -17,7 +17,8 @@ LINE = Box(x=(-1, 1))
 def block_of(residual, memory=None):
     problem = Problem(LINE, residual, [Dirichlet(LINE.boundary, 0.0)])
     setup = Setup(problem, memory=memory)
-    return setup.system(make_basis(LINE, 5), "float64", at_least=5_000)[0]
+    basis = make_basis(LINE, 5)
+    return setup.system(setup.placed(basis, 5_000), basis, "float64")[0]
 
 
 @pytest.mark.parametrize("memory", [None, 2_000_000])

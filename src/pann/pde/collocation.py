@@ -31,9 +31,6 @@ Get = Callable[[int, Derivative], Array]
 # tree: its leaves, if any, are numbers at the points. Equal trees share a compiled program.
 Operator = Callable[[Get, Array, Mapping[str, Array]], tuple[Array, ...]]
 
-# What a block asks to hold; data may be noisy.
-EQUATION, CONDITION, DATA = "equation", "condition", "data"
-
 # Groups of columns of a least-squares problem, which have their rows in common.
 Columns = tuple[Float[Array, "rows _"], ...]
 
@@ -43,7 +40,7 @@ class Block(eqx.Module):
 
     With `x_minus` the channels are differences between two points each, the derivatives at either
     point times its column of `factors`. `values` is the table of the basis itself, where training
-    asks for it.
+    asks for it. Rows of data are those of measured values, which may be noisy.
     """
 
     x: Float[Array, "points d"]
@@ -55,7 +52,7 @@ class Block(eqx.Module):
     weights: Float[Array, " points"]
     operator: Operator
     name: str = eqx.field(static=True)
-    kind: str = eqx.field(static=True)
+    is_data: bool = eqx.field(static=True)
     orders: tuple[Derivative, ...] = eqx.field(static=True)
     num_fields: int = eqx.field(static=True)
     values: Float[Array, "points terms"] | None = None
@@ -148,7 +145,7 @@ class Placed:
     weight: float
     orders: tuple[Derivative, ...]
     operator: Operator
-    kind: str = CONDITION
+    is_data: bool = False  # measured values, which may be noisy
     minus: np.ndarray | None = None
     factors: np.ndarray | None = None  # with `minus`: a row for each pair, 1 and 1 if left out
 
@@ -186,7 +183,7 @@ def make_block(placed: Placed, problem: Problem, basis: Basis | None, precision:
         target=target,
         operator=operator,
         name=placed.name,
-        kind=placed.kind,
+        is_data=placed.is_data,
         orders=placed.orders,
         num_fields=len(problem.fields),
     )

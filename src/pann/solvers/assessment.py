@@ -31,7 +31,7 @@ from pann.pde.placing import OnFaces, place_conditions, place_inside
 from pann.pde.problem import Problem
 from pann.points import uniform
 from pann.regression.fit import relative_l2
-from pann.solvers.setup import CONDITION_WEIGHT, NUM_FRESH, Setup, is_data
+from pann.solvers.setup import CONDITION_WEIGHT, NUM_FRESH, Setup
 from pann.solvers.solution import Solution
 from pann.training.task import Watch
 
@@ -69,7 +69,7 @@ def indicator(
     sizes = field_sizes(model, setup.ansatz, fresh.points)
     # At coordinates of double precision, whatever the model's: their rounding is no residual.
     wide = dataclasses.replace(model, precision="float64")
-    placed = [fresh, *(each for each in conditions if not is_data(each))]
+    placed = [fresh, *(each for each in conditions if not each.is_data)]
     return max(
         residual_of(setup.problem, wide, each, sizes, setup.ansatz, parameters) for each in placed
     )

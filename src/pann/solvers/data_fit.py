@@ -130,9 +130,9 @@ _linearize = for_few_runs(_linearize_block, static_argnames="names")
 def equation_and_data(blocks: tuple[Block, ...], unknowns: Unknowns) -> tuple[Rows, Rows]:
     """The rows of the equation with its conditions, and those of the data."""
     names = tuple(unknowns.parameters)
-    is_data = lambda block: block.kind == "data"
-    data = tuple(block for block in blocks if is_data(block))
-    return Rows(tuple(block for block in blocks if not is_data(block)), names), Rows(data, names)
+    equation = tuple(block for block in blocks if not block.is_data)
+    data = tuple(block for block in blocks if block.is_data)
+    return Rows(equation, names), Rows(data, names)
 
 
 def arrays_of(unknowns: Unknowns) -> tuple[Vector, Vector]:

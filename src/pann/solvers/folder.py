@@ -18,7 +18,7 @@ from pann.basis import Basis
 from pann.io import FileError, read
 from pann.io.checkpoint import Checkpoint, open_checkpoint
 from pann.model.architecture import Architecture
-from pann.pde.collocation import make_block
+from pann.pde.collocation import Placed
 from pann.pde.problem import Problem
 from pann.runtime.limits import Progress, Report
 from pann.solvers.setup import Setup
@@ -178,7 +178,7 @@ def configuration(
             f"{each.name} {len(each.points):,} ({_hash(each.points)})" for each in placed[1:]
         ),
         "basis": _hash(*(each.indices for each in ladder)),
-        "equation and conditions": _measured(setup, basis),
+        "equation and conditions": _measured(setup, placed, basis),
     }
     return plain | dict(given) | derived
 
@@ -191,18 +191,14 @@ def _hash(*arrays: object) -> str:
     return digest.hexdigest()[:12]
 
 
-def _measured(setup: Setup, basis: Basis) -> str:
+def _measured(setup: Setup, placed: Sequence[Placed], basis: Basis) -> str:
     """Functions have no name to compare: the size of every residual at one arbitrary state."""
     problem = setup.problem
     draws = np.random.default_rng(0).normal(size=(basis.num_terms, len(problem.fields)))
     b = jnp.asarray(draws / (1 + np.asarray(basis.degrees, float)[:, None]) ** 2)
     parameters = {name: jnp.asarray(value + 0.1) for name, value in problem.parameters.items()}
-    blocks = [
-        setup.fresh(basis),
-        *(make_block(each, problem, basis, "float64") for each in setup.placed(basis)[1:]),
-    ]
     sizes = [
         jnp.linalg.norm(block.residual(block.polynomial_channels(b), parameters))
-        for block in blocks
+        for block in (setup.fresh(basis), *setup.blocks(placed[1:], basis))
     ]
     return ", ".join(f"{float(size):.8g}" for size in sizes)

@@ -19,7 +19,7 @@ import numpy as np
 
 from pann.basis import Basis, make_basis, orthonormal_scales
 from pann.io.checkpoint import Saved, packed, unpacked
-from pann.pde.collocation import Block, make_block
+from pann.pde.collocation import Block
 from pann.pde.conditions import Data
 from pann.pde.problem import Problem
 from pann.points import Points, tensor_grid
@@ -188,15 +188,16 @@ def _on_basis(
     if done is not None:
         fit = _restored(done, unknowns)
     else:
-        blocks = tuple(make_block(each, problem, basis, "float64") for each in placed)
+        blocks = setup.blocks(placed, basis)
         fit = _fit(blocks, basis, unknowns, is_reduced, before, fit_before)
         checkpoint.finish(functools.partial(_saved, fit))
     how = "least squares of the data on the parameters, the polynomial solved for at each"
     if fit.weight > 0:
         how = f"Gauss-Newton on the polynomial and the parameters, data of weight {fit.weight:.2g}"
     if fit.weight > 0 and fit.misfit <= TUNING.exact * fit.size:
-        weighted = dataclasses.replace(setup, data_weight=fit.weight).blocks(basis, "float64")
-        fit = dataclasses.replace(fit, unknowns=newton(weighted, fit.unknowns)[0])
+        weighted = dataclasses.replace(setup, data_weight=fit.weight).placed(basis)
+        unknowns, _ = newton(setup.blocks(weighted, basis), fit.unknowns)
+        fit = dataclasses.replace(fit, unknowns=unknowns)
     whole = polynomial_model(problem.domain, basis, fit.unknowns, "float64")
     rounded = dataclasses.replace(fit.unknowns, b=fit.unknowns.b.astype(precision))
     report = Report(
@@ -250,7 +251,7 @@ def _is_determined(setup: Setup, basis: Basis) -> bool:
     if _has_products(problem):
         basis = _products(problem, [TUNING.check_level[dimension - 1]] * dimension)
         setup = dataclasses.replace(setup, points=_points(problem, basis))
-    blocks = setup.blocks(basis, "float64")
+    blocks = setup.blocks(setup.placed(basis), basis)
     unknowns = start(basis.num_terms, len(problem.fields), problem.parameters, "float64")
     return is_determined(blocks, basis, unknowns)
 

@@ -203,9 +203,7 @@ def _with_network(setup: Setup, before: Solution, networks: _Networks) -> Soluti
     first, iterations = networks.architectures[0], networks.iterations
     num_parameters = first.num_network_parameters(problem.domain.dimension, len(problem.fields))
     placed = setup.placed(basis, POINTS_PER_PARAMETER * num_parameters)
-    blocks = setup.system(
-        basis, first.precision, num_network_parameters=num_parameters, placed=placed
-    )
+    blocks = setup.system(placed, basis, first.precision, num_parameters)
     unknowns = Unknowns(
         before.model.parameters.b,
         {name: jnp.asarray(value, first.precision) for name, value in before.parameters.items()},

@@ -167,7 +167,7 @@ def solve_on_basis(
     placed = setup.placed(basis)
     _check_rows(placed, len(norms))
     unknowns, outcome = newton(
-        setup.system(basis, precision, placed=placed),
+        setup.system(placed, basis, precision),
         unknowns,
         is_rung=is_rung,
         norms=norms,

@@ -139,34 +139,29 @@ class Setup:
         return placed if self.ansatz is None else [self.ansatz.wrap(each) for each in placed]
 
     def _weight(self, placed: Placed) -> float:
-        if self.data_weight is not None and placed.kind == "data":
+        if self.data_weight is not None and placed.is_data:
             return self.data_weight
         return self.condition_weight
 
-    def blocks(self, basis: Basis, precision: str, at_least: int = 0) -> tuple[Block, ...]:
-        return tuple(
-            make_block(placed, self.problem, basis, precision)
-            for placed in self.placed(basis, at_least)
-        )
+    def blocks(
+        self, placed: Sequence[Placed], basis: Basis, precision: str = "float64"
+    ) -> tuple[Block, ...]:
+        return tuple(make_block(each, self.problem, basis, precision) for each in placed)
 
     def system(
         self,
+        placed: Sequence[Placed],
         basis: Basis,
         precision: str,
-        at_least: int = 0,
         num_network_parameters: int = 0,
-        placed: Sequence[Placed] | None = None,
     ) -> Blocks:
         """The blocks of a least-squares problem, the equation's in chunks if it is too large."""
-        inside, *conditions = self.placed(basis, at_least) if placed is None else placed
+        inside, *conditions = placed
         parts = _system_chunking(inside, basis, precision, num_network_parameters, self.memory)
-        make = functools.partial(make_block, problem=self.problem, basis=basis, precision=precision)
-        first = (
-            make(inside)
-            if parts is None
-            else make_chunked_block(inside, self.problem, basis, precision, parts)
-        )
-        return (first, *(make(each) for each in conditions))
+        if parts is None:
+            return self.blocks(placed, basis, precision)
+        first = make_chunked_block(inside, self.problem, basis, precision, parts)
+        return first, *self.blocks(conditions, basis, precision)
 
     def fresh_placed(self) -> Placed:
         """The equation at random points that are not trained on."""
@@ -181,11 +176,6 @@ class Setup:
 @functools.lru_cache(maxsize=16)
 def _fresh_points(domain: Box, seed: int) -> Float[np.ndarray, "points d"]:
     return uniform(domain, NUM_FRESH, seed=seed + 7).coordinates
-
-
-def is_data(rows: Placed | Block) -> bool:
-    """Whether rows are those of measured values, which may be noisy."""
-    return rows.kind == "data"
 
 
 def _points_per_axis_on_faces(problem: Problem, condition_points: int) -> int:
