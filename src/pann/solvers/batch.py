@@ -15,7 +15,7 @@ from pann.network.jets import lower_set
 from pann.pde.problem import Problem
 from pann.runtime.limits import Report
 from pann.runtime.memory import COPIES, device_memory
-from pann.solvers.folder import Folder, all_in_folder, configuration, prepared_folder
+from pann.solvers.folder import Folder, configuration, in_folder, prepared_folder
 from pann.solvers.gradient import Case, best_solution, make_case, prepare
 from pann.solvers.plan import make_plan
 from pann.solvers.setup import NUM_FRESH
@@ -103,7 +103,7 @@ def solve_together(
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         if folder is None:
             return solve_group(made, Checkpoint(), progress, begin)
-        return all_in_folder(
+        return in_folder(
             folder,
             _description(made),
             problem,

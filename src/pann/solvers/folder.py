@@ -27,23 +27,6 @@ from pann.solvers.solution import Solution, load
 LOG, SOLUTION = "log.txt", "solution.pann"
 
 
-class TextLog:
-    """A `report` that appends to `log.txt` in a folder."""
-
-    def __init__(self, folder: pathlib.Path):
-        self.path = folder / LOG
-
-    def __call__(self, progress: Progress) -> None:
-        figures = "  ".join(f"{name} {value:.4e}" for name, value in progress.figures.items())
-        self.write(f"{progress.what} {progress.step:,} of {progress.num_steps:,}  {figures}")
-
-    def write(self, text: str) -> None:
-        now = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S")
-        # The work is worth more than its log: a full disk is met again by the checkpoint.
-        with contextlib.suppress(OSError), open(self.path, "a", encoding="utf-8") as file:
-            file.write(f"{now}  {text}\n")
-
-
 @dataclasses.dataclass(frozen=True)
 class Folder:
     """A folder for the solution, its log and its checkpoints, with the seconds between these."""
@@ -60,33 +43,6 @@ class Folder:
 def in_folder(
     folder: Folder,
     configuration: dict[str, str],
-    setup: Setup,
-    work: Callable[..., Solution],
-    *,
-    begin: float,
-    resume: bool,
-) -> Solution:
-    """Do the work, or go on with it; what is finished is read."""
-
-    def alone(checkpoint: Checkpoint, report: Report, begin: float) -> list[Solution]:
-        return [work(setup.with_run(checkpoint=checkpoint, report=report), begin=begin)]
-
-    (solution,) = all_in_folder(
-        folder,
-        configuration,
-        setup.problem,
-        setup.report,
-        alone,
-        (SOLUTION,),
-        begin=begin,
-        resume=resume,
-    )
-    return solution
-
-
-def all_in_folder(
-    folder: Folder,
-    configuration: dict[str, str],
     problem: Problem,
     report: Report,
     work: Callable[[Checkpoint, Report, float], list[Solution]],
@@ -95,40 +51,48 @@ def all_in_folder(
     begin: float,
     resume: bool,
 ) -> list[Solution]:
-    """The same for work that gives several solutions, one for each name of a file.
+    """Do the work, or go on with it; what is finished is read.
 
-    `work` gets a checkpoint, a progress callback, and when it began, less the time before.
+    It gives a solution for each name of a file. `work` gets a checkpoint, a progress callback, and
+    when it began, less the time before.
     """
     path = pathlib.Path(folder.path)
     checkpoint, finished = open_checkpoint(
         path, configuration, resume=resume, interval=folder.checkpoint_every
     )
-    paths, log = [path / name for name in file_names], TextLog(path)
-    if finished and all(path.exists() for path in paths):
-        return [dataclasses.replace(load(read(path)), problem=problem) for path in paths]
+    files = [path / name for name in file_names]
+    if finished and all(file.exists() for file in files):
+        return [dataclasses.replace(load(read(file)), problem=problem) for file in files]
     before = checkpoint.seconds_before
-    log.write(f"{problem.name}: " + (f"resumed after {before:.0f} s" if before else "begun"))
+
+    def log(text: str) -> None:
+        now = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        # The work is worth more than its log: a full disk is met again by the checkpoint.
+        with contextlib.suppress(OSError), open(path / LOG, "a", encoding="utf-8") as stream:
+            stream.write(f"{now}  {text}\n")
 
     def logged(progress: Progress) -> None:
-        log(progress)
+        figures = "  ".join(f"{name} {value:.4e}" for name, value in progress.figures.items())
+        log(f"{progress.what} {progress.step:,} of {progress.num_steps:,}  {figures}")
         report(progress)
 
+    log(f"{problem.name}: " + (f"resumed after {before:.0f} s" if before else "begun"))
     try:
         solutions = work(checkpoint, logged, begin - before)
     except BaseException as error:
-        log.write(f"stopped by {type(error).__name__} after {time.perf_counter() - begin:.0f} s")
+        log(f"stopped by {type(error).__name__} after {time.perf_counter() - begin:.0f} s")
         with contextlib.suppress(FileError):
             checkpoint.flush()
         raise
-    for solution, path in zip(solutions, paths, strict=True):
-        solution.save(path)
+    for solution, file in zip(solutions, files, strict=True):
+        solution.save(file)
     if stopped := next((s.report.stopped for s in solutions if s.report.stopped), None):
         # Not finished: `resume=True` goes on from here.
         checkpoint.flush()
-        log.write(f"stopped by {stopped} after {time.perf_counter() - begin + before:.0f} s")
+        log(f"stopped by {stopped} after {time.perf_counter() - begin + before:.0f} s")
         return solutions
     checkpoint.close()
-    log.write(f"finished after {time.perf_counter() - begin + before:.0f} s")
+    log(f"finished after {time.perf_counter() - begin + before:.0f} s")
     return solutions
 
 

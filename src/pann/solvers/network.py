@@ -210,7 +210,8 @@ def _with_network(setup: Setup, before: Solution, networks: _Networks) -> Soluti
     )
     fresh = setup.fresh(basis)
     is_far = not before.parameters and before.residual > NEAR
-    training = _Training(setup, blocks, fresh, iterations, is_far and has_a_first_step(fresh))
+    is_gradual = is_far and has_a_first_step(problem, fresh)
+    training = _Training(setup, blocks, fresh, iterations, is_gradual)
     steps, is_linearized = 0, False
     if start_from is not None and start_from.model.parameters.network is not None:
         ahead = _network_of(start_from), unknowns

@@ -15,6 +15,7 @@ from collections.abc import Callable
 import jax
 
 from pann.basis import Basis, make_basis
+from pann.io.checkpoint import Checkpoint
 from pann.methods import (
     Elements,
     Hybrid,
@@ -42,7 +43,7 @@ from pann.solvers.elements.method import (
     reason_against,
     solve_on_elements,
 )
-from pann.solvers.folder import Folder, configuration, in_folder, prepared_folder
+from pann.solvers.folder import SOLUTION, Folder, configuration, in_folder, prepared_folder
 from pann.solvers.gradient import make_case, solve_by_gradient, stages_of
 from pann.solvers.network import solve_second_order
 from pann.solvers.plan import make_plan
@@ -162,8 +163,16 @@ def solve_run(
             setup = setup.with_run(time_limit=run.time_limit, deadline=end)
         if folder is None:
             return prepared.solve(setup, begin=begin)
-        words = prepared.describe(setup)
-        return in_folder(folder, words, setup, prepared.solve, begin=begin, resume=resume)
+
+        def work(checkpoint: Checkpoint, report: Report, begin: float) -> list[Solution]:
+            own = setup.with_run(checkpoint=checkpoint, report=report)
+            return [prepared.solve(own, begin=begin)]
+
+        words, names = prepared.describe(setup), [SOLUTION]
+        (solution,) = in_folder(
+            folder, words, problem, report, work, names, begin=begin, resume=resume
+        )
+        return solution
 
 
 @dataclasses.dataclass(frozen=True)
