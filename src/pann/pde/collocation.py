@@ -147,13 +147,12 @@ class Placed:
     operator: Operator
     is_data: bool = False  # measured values, which may be noisy
     minus: np.ndarray | None = None
-    factors: np.ndarray | None = None  # with `minus`: a row for each pair, 1 and 1 if left out
+    factors: np.ndarray | None = None  # with `minus`, a row for each pair
 
-    @property
-    def pair_factors(self) -> tuple[np.ndarray, np.ndarray]:
-        """The factors of the points and of those of `minus`, as columns."""
-        both = np.ones((len(self.points), 2)) if self.factors is None else self.factors
-        return both[:, :1], both[:, 1:]
+    def between(self, values: np.ndarray, minus: np.ndarray) -> np.ndarray:
+        """The differences between the points and those of `minus`, times their factors."""
+        assert self.factors is not None
+        return self.factors[:, :1] * values - self.factors[:, 1:] * minus
 
 
 # What points, derivatives and basis determine is kept for the next problem that has the same.
@@ -192,20 +191,19 @@ def make_block(placed: Placed, problem: Problem, basis: Basis | None, precision:
 def _made(placed: Placed, domain: Box, basis: Basis | None, dtype: np.dtype) -> dict[str, Any]:
     """The arrays of a block that have nothing to do with the equation."""
     cast = lambda array: np.asarray(array, dtype)
-    count, minus = len(placed.points), placed.minus
-    of_upper, of_lower = placed.pair_factors
+    count, minus, factors = len(placed.points), placed.minus, placed.factors
 
     def table(basis: Basis, derivative: Derivative) -> np.ndarray:
         values = table_at(lambda order: basis.table(placed.points, order), derivative)
         if minus is not None:
             lower = table_at(lambda order: basis.table(minus, order), derivative)
-            values = of_upper * values - of_lower * lower
+            values = placed.between(values, lower)
         return cast(values)
 
     return {
         "x": cast(domain.to_reference(placed.points)),
         "x_minus": None if minus is None else cast(domain.to_reference(minus)),
-        "factors": None if minus is None else cast(np.concatenate([of_upper, of_lower], axis=1)),
+        "factors": None if factors is None else cast(factors),
         # A copy, which nobody else can write to: JAX may go on with the memory that it is given.
         "coordinates": np.array(placed.points, dtype),
         "tables": () if basis is None else tuple(table(basis, order) for order in placed.orders),

@@ -83,13 +83,6 @@ def evaluate_solution(
     return network + polynomial
 
 
-def evaluate_derivative(
-    model: PANN, ansatz: Ansatz | None, points: Float[np.ndarray, "points d"], order: Order
-) -> Float[np.ndarray, "points fields"]:
-    """D^order u at points of the domain."""
-    return evaluate_derivatives(model, ansatz, points, (order,))[0]
-
-
 def evaluate_derivatives(
     model: PANN,
     ansatz: Ansatz | None,

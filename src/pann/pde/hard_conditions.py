@@ -113,8 +113,7 @@ class Ansatz:
             lift, bump = self.lift(placed.points, order), self.bump(placed.points, order)
             if placed.minus is not None:
                 # The bump is the same at both points: checks of the problem see to it.
-                of_upper, of_lower = placed.pair_factors
-                lift = of_upper * lift - of_lower * self.lift(placed.minus, order)
+                lift = placed.between(lift, self.lift(placed.minus, order))
             for field in self.hard_fields:
                 lifts[field, order], bumps[field, order] = lift[:, field], bump[:, field]
         operator = OfV(placed.operator, lifts, bumps)

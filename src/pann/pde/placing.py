@@ -257,7 +257,8 @@ class _Placing:
         each = np.asarray(value, float).reshape(-1, 1)
         target = np.broadcast_to(each, (len(points), len(orders)))
         operator = Channels(self.field, orders)
-        return Placed(name, points, target, 1.0, orders, operator, is_data, minus)
+        factors = None if minus is None else np.ones((len(points), 2))
+        return Placed(name, points, target, 1.0, orders, operator, is_data, minus, factors)
 
     def _on_faces(self, faces: Faces) -> tuple[np.ndarray, np.ndarray]:
         return face_points(faces, self.points_per_axis, self.problem.pieces, self.on_faces)

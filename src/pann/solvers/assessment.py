@@ -32,7 +32,7 @@ from pann.pde.problem import Problem
 from pann.points import uniform
 from pann.regression.fit import relative_l2
 from pann.solvers.setup import CONDITION_WEIGHT, NUM_FRESH, Setup
-from pann.solvers.solution import Solution
+from pann.solvers.solution import Solution, with_report
 from pann.training.task import Watch
 
 # Random points of the errors where the solution is known; of those during training.
@@ -131,9 +131,8 @@ def _squares(
     placed = dataclasses.replace(placed, operator=operator, orders=orders)
     channels = evaluate_derivatives(model, ansatz, placed.points, orders)
     if placed.minus is not None:
-        upper, lower = placed.pair_factors
         minus = evaluate_derivatives(model, ansatz, placed.minus, orders)
-        channels = upper * channels - lower * minus
+        channels = placed.between(channels, minus)
     slopes = 2 / model.domain.widths[None]
     if isinstance(model.basis, ElementBasis):
         tree = model.basis.tree
@@ -211,8 +210,7 @@ def assessed(solution: Solution, seed: int, condition_weight: float = CONDITION_
     is_whole = solution.model.domain == problem.domain
     is_trusted = estimate is None or estimate <= TRUSTED
     resolved = bool(is_whole and relative <= RESOLVED and is_trusted)
-    new = dataclasses.replace(report, residual=relative, error_estimate=estimate, resolved=resolved)
-    return dataclasses.replace(solution, report=new)
+    return with_report(solution, residual=relative, error_estimate=estimate, resolved=resolved)
 
 
 def relative_to_truth(error: float) -> float:

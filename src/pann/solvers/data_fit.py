@@ -137,8 +137,7 @@ def equation_and_data(blocks: tuple[Block, ...], unknowns: Unknowns) -> tuple[Ro
 
 def arrays_of(unknowns: Unknowns) -> tuple[Vector, Vector]:
     """b, with the coefficients of the first field, of the second, ..., and the parameters."""
-    theta = np.array([float(value) for value in unknowns.parameters.values()])
-    return np.asarray(unknowns.b).T.ravel(), theta
+    return np.asarray(unknowns.b).T.ravel(), np.array(list(unknowns.numbers.values()))
 
 
 def unknowns_of(b: Vector, theta: Vector, like: Unknowns) -> Unknowns:

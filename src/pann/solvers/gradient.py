@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from pann.basis import Basis, orthonormal_scales
-from pann.methods import RunOptions, SolveMethod, Training
+from pann.methods import RunOptions, Training
 from pann.methods.training import WEIGHTINGS
 from pann.model.architecture import Architecture
 from pann.model.pann import PANN, Parameters
@@ -23,7 +23,7 @@ from pann.solvers.newton import start
 from pann.solvers.plan import Plan
 from pann.solvers.polynomial import carried
 from pann.solvers.setup import Setup, cached_points, gradient_chunking
-from pann.solvers.solution import Report, Solution, filled, trial_figures
+from pann.solvers.solution import Report, Solution, filled, trial_figures, with_report
 from pann.training import (
     LBFGS,
     PAPER_EQUATIONS,
@@ -113,8 +113,8 @@ class Case:
     preconditioner: bool
     causal: Causal | None
     trials: int
-    start_from: Solution | None = None
-    method: Training | None = None
+    start_from: Solution | None
+    method: Training
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -182,14 +182,10 @@ def best_solution(
         for trial, parameters in enumerate(unstack(trained, case.trials))
     ]
     best = int(np.nanargmin(errors)) if np.any(np.isfinite(errors)) else 0
-    report = dataclasses.replace(
-        solutions[best].report,
-        trials=[trial_figures(each, setup.seed + trial) for trial, each in enumerate(solutions)],
-    )
-    method: SolveMethod | None = None
-    if case.method is not None:
-        method = filled(case.method, solutions[best], [case.basis], case.architecture)
-    return dataclasses.replace(solutions[best], report=report, method=method)
+    figures = [trial_figures(each, setup.seed + trial) for trial, each in enumerate(solutions)]
+    solution = with_report(solutions[best], trials=figures)
+    method = filled(case.method, solution, [case.basis], case.architecture)
+    return dataclasses.replace(solution, method=method)
 
 
 def _told(progress: Progress) -> Progress:

@@ -37,9 +37,9 @@ from pann.solvers.data_fit import (
     smooth_fit,
 )
 from pann.solvers.newton import Unknowns, newton, start
-from pann.solvers.polynomial import carried, is_small, polynomial_model
+from pann.solvers.polynomial import carried, last_small, polynomial_model
 from pann.solvers.setup import CONDITION_WEIGHT, Setup
-from pann.solvers.solution import Report, Solution, progress_of
+from pann.solvers.solution import Report, Solution, progress_of, with_report
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,8 +145,8 @@ def solve_inverse(
     rel_l2, field_errors = relative_errors(problem, solution.model, setup.ansatz)
     scores = [each.score for each in fits if math.isfinite(each.score)]
     misfits = [each.misfit for each in fits]
-    report = dataclasses.replace(
-        solution.report,
+    solution = with_report(
+        solution,
         rel_l2=rel_l2,
         field_errors=field_errors,
         stop=trouble or "converged: a larger basis moves the parameters by less than noise does",
@@ -157,12 +157,10 @@ def solve_inverse(
         history=solution.report.history
         | {"cross-validated error": scores, "misfit of the data": misfits},
     )
-    small = [
-        each for each in solutions if is_small(problem, each.model.product_basis)
-    ] or solutions[:1]
+    small = last_small(problem, solutions)
     return Found(
-        dataclasses.replace(solution, report=report),
-        dataclasses.replace(small[-1], report=report, parameters=solution.parameters),
+        solution,
+        dataclasses.replace(small, report=solution.report, parameters=solution.parameters),
         # A network's steps are damped: data of a smaller weight would be fitted last.
         dataclasses.replace(setup, data_weight=max(fit.weight, 1.0)),
         None if trouble or len(solutions) == 1 else solutions[-2],
@@ -211,9 +209,9 @@ def _on_basis(
         history={"sum of squares": fit.sums},
         parameter_deviations=fit.deviations,
     )
-    parameters = {name: float(value) for name, value in fit.unknowns.parameters.items()}
     model = polynomial_model(problem.domain, basis, rounded, precision)
-    return fit, Solution(model, problem.fields, parameters, report, problem, setup.ansatz)
+    numbers = fit.unknowns.numbers
+    return fit, Solution(model, problem.fields, numbers, report, problem, setup.ansatz)
 
 
 def _fit(
@@ -225,7 +223,7 @@ def _fit(
     fit_before: DataFit | None,
 ) -> DataFit:
     """Begun with the solution before, or with the data; on small bases from several guesses."""
-    guess = {name: float(value) for name, value in unknowns.parameters.items()}
+    guess = unknowns.numbers
     is_first = before is None or not np.any(before.model.parameters.b)
     is_tried = is_first or unknowns.b.size <= TUNING.few_columns
     smooth = smooth_fit(blocks, basis, unknowns) if is_tried else SmoothFit(unknowns)
@@ -234,8 +232,7 @@ def _fit(
     begun = None if before is None or is_first else carried(before, basis, unknowns)
     fit = None
     if is_reduced:
-        fitted = {name: float(value) for name, value in by_equation.parameters.items()}
-        guesses = [guess, fitted, *other_guesses(guess)] if is_tried else []
+        guesses = [guess, by_equation.numbers, *other_guesses(guess)] if is_tried else []
         fit = fit_reduced(blocks, smooth.unknowns if begun is None else begun, guesses)
     if fit is None:
         is_near = fit_before is not None and fit_before.weight > 0

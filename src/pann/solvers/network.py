@@ -39,7 +39,7 @@ from pann.solvers.polynomial import (
     stopped_by,
 )
 from pann.solvers.setup import Setup
-from pann.solvers.solution import Solution, progress_of, trial_figures
+from pann.solvers.solution import Solution, progress_of, trial_figures, with_report
 
 # A network that leaves more than this fraction of the residual is of little help.
 LITTLE = 0.1
@@ -123,11 +123,10 @@ def solve_second_order(
         solution = _announced(setup, solution, small, networks)
         if not solution.report.stopped:
             solution, figures = _best_trial(setup, solution, small, networks)
-    report = dataclasses.replace(solution.report, trials=figures)
+    stop = solution.report.stop
     if is_inverse(problem) and solution.model.num_units > 0:
-        stop = f"parameters fitted with the network, deviations unknown; {report.stop}"
-        report = dataclasses.replace(report, stop=stop)
-    return dataclasses.replace(solution, report=report)
+        stop = f"parameters fitted with the network, deviations unknown; {stop}"
+    return with_report(solution, trials=figures, stop=stop)
 
 
 def _announced(setup: Setup, solution: Solution, small: Solution, networks: _Networks) -> Solution:
@@ -170,8 +169,7 @@ def _best_trial(
         stopped = candidate.report.stopped
         if not candidate.residual < solution.residual:
             seconds = time.perf_counter() - networks.begin
-            report = dataclasses.replace(solution.report, stop=tried, seconds=seconds)
-            candidate = dataclasses.replace(solution, report=report)
+            candidate = with_report(solution, stop=tried, seconds=seconds)
         kept.append(candidate)
         if stopped:
             break
@@ -248,8 +246,7 @@ def _with_network(setup: Setup, before: Solution, networks: _Networks) -> Soluti
         history=before.report.history
         | {"training residual": outcome.training, "fresh residual": outcome.fresh},
     )
-    parameters = {name: float(value) for name, value in solved.parameters.items()}
-    return dataclasses.replace(before, model=model, parameters=parameters, report=report)
+    return dataclasses.replace(before, model=model, parameters=solved.numbers, report=report)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -39,6 +39,11 @@ class Unknowns(eqx.Module):
     b: Float[Array, "terms fields"]
     parameters: dict[str, Float[Array, ""]]
 
+    @property
+    def numbers(self) -> dict[str, float]:
+        """The parameters, fetched."""
+        return {name: float(value) for name, value in self.parameters.items()}
+
 
 def start(
     num_terms: int, num_fields: int, parameters: Mapping[str, float], precision: str

@@ -5,7 +5,6 @@ Gauss-Newton (one if all is linear), what the problem leaves open, and the resid
 A degree starts from the one before it, where that was near a solution.
 """
 
-import dataclasses
 import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +31,7 @@ from pann.solvers.determinacy import (
 )
 from pann.solvers.newton import Unknowns, newton, start
 from pann.solvers.setup import Setup
-from pann.solvers.solution import Report, Solution, progress_of
+from pann.solvers.solution import Report, Solution, progress_of, with_report
 
 # Degrees to try by dimension, and in more dimensions.
 LADDERS = {1: (8, 16, 32, 64, 128, 256, 512, 1024), 2: (8, 14, 22, 32, 44, 60), 3: (6, 9, 13, 17)}
@@ -97,14 +96,12 @@ def climb(
                 break
     except Stopped as stopped:
         ended = stopped
-    small = [each for each in tried if is_small(setup.problem, each.model.product_basis)] or tried[
-        :1
-    ]
+    small = last_small(setup.problem, tried)
     if ended is None:
-        return tried[-1], small[-1]
+        return tried[-1], small
     rest = [] if is_found else ladder[len(tried) : len(tried) + 1]
     following = [f"degree {int(np.max(basis.degrees))}" for basis in rest]
-    return stopped_by(tried[-1], ended, *following), small[-1]
+    return stopped_by(tried[-1], ended, *following), small
 
 
 def _is_slow(setup: Setup, tried: Sequence[Solution], last: Basis) -> bool:
@@ -185,7 +182,7 @@ def solve_on_basis(
     return Solution(
         model=model,
         fields=problem.fields,
-        parameters={name: float(value) for name, value in unknowns.parameters.items()},
+        parameters=unknowns.numbers,
         report=Report(
             how=f"Gauss-Newton on the polynomial{_breaks(problem)}, {len(outcome.sums) - 1} steps",
             degree=int(np.max(basis.degrees, initial=0)),
@@ -209,6 +206,12 @@ def is_small(problem: Problem, basis: Basis) -> bool:
     return basis.num_terms * len(problem.fields) <= MAX_COLUMNS_WITH_NETWORK
 
 
+def last_small(problem: Problem, tried: Sequence[Solution]) -> Solution:
+    """The last of these in a basis small enough for a network next to it, or the first."""
+    small = [each for each in tried if is_small(problem, each.model.product_basis)]
+    return small[-1] if small else tried[0]
+
+
 def has_settled(before: Solution | None, now: Solution) -> bool:
     """Whether a larger basis found the problem as stable as a smaller one."""
     if before is None or before.report.stability is None or now.report.stability is None:
@@ -219,9 +222,7 @@ def has_settled(before: Solution | None, now: Solution) -> bool:
 def stopped_by(solution: Solution, stopped: Stopped | str, *following: str) -> Solution:
     """The best solution so far, with what ended the work and what would have come next."""
     ahead = f"; next would have been {' and '.join(following)}" if following else ""
-    stop = f"stopped by {stopped}{ahead}"
-    report = dataclasses.replace(solution.report, stop=stop, stopped=str(stopped))
-    return dataclasses.replace(solution, report=report)
+    return with_report(solution, stop=f"stopped by {stopped}{ahead}", stopped=str(stopped))
 
 
 def carried(before: Solution, basis: Basis, unknowns: Unknowns) -> Unknowns:

@@ -39,7 +39,7 @@ from pann.solvers.polynomial import (
     stopped_by,
 )
 from pann.solvers.setup import Setup
-from pann.solvers.solution import Solution, progress_of, trial_figures
+from pann.solvers.solution import Solution, progress_of, trial_figures, with_report
 from pann.solvers.windows.march import UNSOLVED
 from pann.solvers.windows.method import DEGREE, solve_plan, window_plan
 from pann.solvers.windows.resolution import are_used_up, finer_axes, first_axes
@@ -116,8 +116,8 @@ def solve_to_tolerance(
     compared = [differences[:k] for k in (chosen, chosen + 1) if 0 < k <= len(differences)]
     if ended is not None and not is_met:
         solution = stopped_by(solution, ended, "a finer resolution")
-    report = dataclasses.replace(
-        solution.report,
+    solution = with_report(
+        solution,
         seconds=time.perf_counter() - begin,
         history=solution.report.history | {"difference between resolutions": differences},
         trials=[trial_figures(solution, setup.seed)],
@@ -125,7 +125,7 @@ def solve_to_tolerance(
         error_estimate=max((_error(each, solution) for each in compared), default=math.inf),
         met=is_met,
     )
-    return _checked_again(dataclasses.replace(solution, report=report), setup, tolerance)
+    return _checked_again(solution, setup, tolerance)
 
 
 def _is_met(tried: Sequence[Solution], differences: Sequence[float], tolerance: float) -> bool:
@@ -143,19 +143,13 @@ def _checked_again(solution: Solution, setup: Setup, tolerance: float) -> Soluti
     Resolutions that agree may both be unresolved: where the tolerance is not met, the estimate is
     at least what the residual allows.
     """
-    report = dataclasses.replace(solution.report, error_estimate=None)
-    bound = assessed(dataclasses.replace(solution, report=report), setup.seed)
+    bound = assessed(with_report(solution, error_estimate=None), setup.seed)
     by_residual, estimate = bound.report.error_estimate, solution.report.error_estimate or 0.0
     is_met = bool(solution.report.met) and bound.residual <= tolerance
     if not is_met:
         estimate = max(estimate, math.inf if by_residual is None else by_residual)
-    report = dataclasses.replace(
-        bound.report,
-        error_estimate=estimate,
-        met=is_met,
-        resolved=is_met or bool(bound.report.resolved and estimate <= TRUSTED),
-    )
-    return dataclasses.replace(bound, report=report)
+    resolved = is_met or bool(bound.report.resolved and estimate <= TRUSTED)
+    return with_report(bound, error_estimate=estimate, met=is_met, resolved=resolved)
 
 
 # ---- The difference between resolutions ----
