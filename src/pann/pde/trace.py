@@ -45,12 +45,7 @@ class Wrapped:
 
 
 # Functions of JAX refuse wrapped numbers: as little is wrapped as it takes.
-WAYS = (
-    Wrapped(),
-    Wrapped(coordinates=True),
-    Wrapped(fields=True),
-    Wrapped(coordinates=True, fields=True),
-)
+WAYS = [Wrapped(coordinates, fields) for fields in (False, True) for coordinates in (False, True)]
 
 
 @dataclasses.dataclass(frozen=True)

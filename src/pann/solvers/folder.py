@@ -6,7 +6,6 @@ import datetime
 import hashlib
 import os
 import pathlib
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -20,6 +19,7 @@ from pann.io.checkpoint import Checkpoint, open_checkpoint
 from pann.model.architecture import Architecture
 from pann.pde.collocation import Placed
 from pann.pde.problem import Problem
+from pann.runtime.atomic import check_folder
 from pann.runtime.limits import Progress, Report
 from pann.solvers.setup import Setup
 from pann.solvers.solution import Solution, load
@@ -99,16 +99,7 @@ def in_folder(
 def prepared_folder(out: str | os.PathLike[str] | Folder) -> Folder:
     """Make the folder, and find out before the work whether it can be written to."""
     folder = out if isinstance(out, Folder) else Folder(out)
-    path = pathlib.Path(folder.path)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path):
-            pass
-    except FileExistsError:
-        raise ValueError(f"'{path}' is a file; out names a folder") from None
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ValueError(f"cannot write to the folder '{path}': {reason}") from None
+    check_folder(folder.path, create=True)
     return folder
 
 

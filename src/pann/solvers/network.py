@@ -60,29 +60,25 @@ _Trained = tuple[Parameters, Unknowns, LevenbergOutcome]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Networks:
+class Networks:
     """What is tried: architectures that compete, each of them from so many seeds.
 
-    The first trial goes on with the network of `start_from`, if there is one. `begin` is when the
-    solve began, by time.perf_counter().
+    If they are `asked_for` one is trained in any case. The first trial goes on with the network of
+    `start_from`, if there is one.
     """
 
     architectures: Sequence[Architecture]
-    trials: int
     iterations: int
-    start_from: Solution | None
-    begin: float
+    asked_for: bool
+    trials: int = 1
+    start_from: Solution | None = None
 
 
 def solve_second_order(
     setup: Setup,
     *,
     ladder: Sequence[Basis],
-    architectures: Sequence[Architecture],
-    always_network: bool,
-    trials: int,
-    iterations: int,
-    start_from: Solution | None,
+    networks: Networks,
     begin: float,
     elements: Callable[..., Solution] | None = None,
 ) -> Solution:
@@ -91,45 +87,40 @@ def solve_second_order(
     `elements`, where they are allowed, come between the two: they take the polynomial's solution
     and give a better one, or the same.
 
-    Several architectures compete. Where parameters are to be found from data, a small residual is
-    not all, and a network is trained only if asked for. A network cannot be integrated: equations
-    with integrals are left to the polynomial.
+    Where parameters are to be found from data, a small residual is not all, and a network is
+    trained only if asked for. A network cannot be integrated: equations with integrals are left to
+    the polynomial.
     """
-    problem, first = setup.problem, architectures[0]
+    problem, first, start_from = setup.problem, networks.architectures[0], networks.start_from
     if is_inverse(problem):
         solution, small, setup, _ = solve_inverse(setup, ladder, first.precision, start_from, begin)
-        has_network = always_network
+        has_network = networks.asked_for
     else:
+        has_elements = elements is not None
         solution, small = climb(
-            setup,
-            ladder,
-            first.precision,
-            start_from,
-            begin,
-            has_elements=elements is not None,
+            setup, ladder, first.precision, start_from, begin, has_elements=has_elements
         )
         if elements is not None and solution.residual > UNRESOLVED and not solution.report.stopped:
             solution = elements(setup, solution, begin=begin)
-        has_network = always_network or solution.residual > UNRESOLVED
+        has_network = networks.asked_for or solution.residual > UNRESOLVED
     if has_integrals(problem):
-        if always_network and first.widths:
+        if networks.asked_for and first.widths:
             raise ValueError(
                 "integrals are computed for polynomials alone; use pann.Polynomial(...)"
             )
         has_network = False
-    figures = [trial_figures(solution, setup.seed)] * trials
+    figures = [trial_figures(solution, setup.seed)] * networks.trials
     if has_network and first.widths and not solution.report.stopped:
-        networks = _Networks(architectures, trials, iterations, start_from, begin)
         solution = _announced(setup, solution, small, networks)
         if not solution.report.stopped:
-            solution, figures = _best_trial(setup, solution, small, networks)
+            solution, figures = _best_trial(setup, solution, small, networks, begin)
     stop = solution.report.stop
     if is_inverse(problem) and solution.model.num_units > 0:
         stop = f"parameters fitted with the network, deviations unknown; {stop}"
     return with_report(solution, trials=figures, stop=stop)
 
 
-def _announced(setup: Setup, solution: Solution, small: Solution, networks: _Networks) -> Solution:
+def _announced(setup: Setup, solution: Solution, small: Solution, networks: Networks) -> Solution:
     """Report that networks come next, and about how long they take; stop if time is up.
 
     A step factorizes a Jacobian of all columns, at the speed of a product of matrices. There are
@@ -154,7 +145,7 @@ def _announced(setup: Setup, solution: Solution, small: Solution, networks: _Net
 
 
 def _best_trial(
-    setup: Setup, solution: Solution, small: Solution, networks: _Networks
+    setup: Setup, solution: Solution, small: Solution, networks: Networks, begin: float
 ) -> tuple[Solution, list[dict]]:
     """The best of the trials, each with a network if that helped, and the figures of all."""
     kept: list[Solution] = []
@@ -164,11 +155,11 @@ def _best_trial(
     for trial in range(networks.trials):
         own = dataclasses.replace(setup, seed=setup.seed + trial).within(f"trial {trial}")
         trained = networks if trial == 0 else dataclasses.replace(networks, start_from=None)
-        train = functools.partial(_with_network, networks=trained)
+        train = functools.partial(_with_network, networks=trained, begin=begin)
         candidate = with_polynomial_or_alone(own, small, enough, train)
         stopped = candidate.report.stopped
         if not candidate.residual < solution.residual:
-            seconds = time.perf_counter() - networks.begin
+            seconds = time.perf_counter() - begin
             candidate = with_report(solution, stop=tried, seconds=seconds)
         kept.append(candidate)
         if stopped:
@@ -195,7 +186,7 @@ def with_polynomial_or_alone(
     return min(both, train(own, constant), key=lambda candidate: candidate.residual)
 
 
-def _with_network(setup: Setup, before: Solution, networks: _Networks) -> Solution:
+def _with_network(setup: Setup, before: Solution, *, networks: Networks, begin: float) -> Solution:
     """Both halves trained together, from the polynomial `before` and the best of several starts."""
     problem, basis, start_from = setup.problem, before.model.product_basis, networks.start_from
     first, iterations = networks.architectures[0], networks.iterations
@@ -241,7 +232,7 @@ def _with_network(setup: Setup, before: Solution, networks: _Networks) -> Soluti
         rel_l2=rel_l2,
         stop=outcome.reason,
         stopped=outcome.reason.removeprefix("stopped by ") if outcome.is_stopped else None,
-        seconds=time.perf_counter() - networks.begin,
+        seconds=time.perf_counter() - begin,
         field_errors=field_errors,
         history=before.report.history
         | {"training residual": outcome.training, "fresh residual": outcome.fresh},
