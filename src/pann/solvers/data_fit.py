@@ -651,16 +651,6 @@ class ReducedProblem:
         return _norm(columns @ step) <= enough
 
 
-def reduced_problem(blocks: tuple[Block, ...], unknowns: Unknowns) -> ReducedProblem:
-    equation, data = equation_and_data(blocks, unknowns)
-    at_zero = data.linearize(np.zeros(unknowns.b.size), np.ones(len(data.names)))
-    counts = [np.full(block.num_points, block.num_points) for block in data.blocks]
-    scale = np.sqrt(np.concatenate(counts))
-    return ReducedProblem(
-        equation, scale[:, None] * data.jacobian(at_zero), scale * at_zero.residual
-    )
-
-
 def is_determined(blocks: tuple[Block, ...], basis: Basis, unknowns: Unknowns) -> bool:
     """Whether equation and conditions leave no direction of b open.
 
@@ -694,7 +684,13 @@ def fit_reduced(
 
     None if there is no solution for any of them.
     """
-    problem, (b, theta) = reduced_problem(blocks, unknowns), arrays_of(unknowns)
+    equation, data = equation_and_data(blocks, unknowns)
+    b, theta = arrays_of(unknowns)
+    at_zero = data.linearize(np.zeros(len(b)), np.ones(len(theta)))
+    counts = [np.full(block.num_points, block.num_points) for block in data.blocks]
+    scale = np.sqrt(np.concatenate(counts))
+    design = scale[:, None] * data.jacobian(at_zero)
+    problem = ReducedProblem(equation, design, scale * at_zero.residual)
     others = [np.array([guess[name] for name in unknowns.parameters]) for guess in guesses]
     solved = [problem.forward(start, b) for start in (theta, *others)]
     found = [each for each in solved if each is not None]

@@ -196,8 +196,7 @@ def _on_basis(
         weighted = dataclasses.replace(setup, data_weight=fit.weight).placed(basis)
         unknowns, _ = newton(setup.blocks(weighted, basis), fit.unknowns)
         fit = dataclasses.replace(fit, unknowns=unknowns)
-    whole = polynomial_model(problem.domain, basis, fit.unknowns, "float64")
-    rounded = dataclasses.replace(fit.unknowns, b=fit.unknowns.b.astype(precision))
+    whole = polynomial_model(problem.domain, basis, fit.unknowns.b)
     report = Report(
         how=how,
         degree=int(np.max(basis.degrees, initial=0)),
@@ -209,6 +208,7 @@ def _on_basis(
         history={"sum of squares": fit.sums},
         parameter_deviations=fit.deviations,
     )
+    rounded = fit.unknowns.b.astype(precision)
     model = polynomial_model(problem.domain, basis, rounded, precision)
     numbers = fit.unknowns.numbers
     return fit, Solution(model, problem.fields, numbers, report, problem, setup.ansatz)

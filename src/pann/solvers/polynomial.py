@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from pann.basis import Basis
 from pann.domain import Box
@@ -174,7 +175,7 @@ def solve_on_basis(
     free = free_part(problem, basis, outcome.weakest)
     if free is not None and free.note is not None:
         unknowns = without_free_part(unknowns, outcome.weakest, norms)
-    model = polynomial_model(problem.domain, basis, unknowns, precision)
+    model = polynomial_model(problem.domain, basis, unknowns.b, precision)
     rel_l2, field_errors = relative_errors(problem, model, setup.ansatz)
     residual = indicator(setup, placed[1:], model, unknowns.parameters)
     if free is not None and free.refusal is not None and (residual < NEAR or is_linear(problem)):
@@ -239,19 +240,25 @@ def carried(before: Solution, basis: Basis, unknowns: Unknowns) -> Unknowns:
     return Unknowns(jnp.asarray(b), parameters)
 
 
-def polynomial_model(domain: Box, basis: Basis, unknowns: Unknowns, precision: str) -> PANN:
+def polynomial_model(
+    domain: Box,
+    basis: Basis,
+    b: Float[Array | np.ndarray, "terms fields"],
+    precision: str = "float64",
+) -> PANN:
     """A model without a network."""
-    num_terms, num_fields = unknowns.b.shape
+    num_terms, num_fields = b.shape
     # Arrays of NumPy are only moved: JAX would compile a program to fill one of every size.
-    others = jax.device_put(
+    arrays = jax.device_put(
         {
             "a": np.zeros((0, num_fields), precision),
+            "b": b,
             "keep_a": np.ones(0, bool),
             "keep_b": np.ones(num_terms, bool),
-            "overlap": np.zeros((num_terms, num_fields), unknowns.b.dtype),
+            "overlap": np.zeros(b.shape, b.dtype),
         }
     )
-    parameters = Parameters(network=None, b=unknowns.b, bias=None, **others)
+    parameters = Parameters(network=None, bias=None, **arrays)
     return PANN(domain, basis, parameters, precision, None if num_fields == 1 else num_fields)
 
 
