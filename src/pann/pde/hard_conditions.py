@@ -29,10 +29,10 @@ from jaxtyping import Float
 from numpy.polynomial import Polynomial
 
 from pann.basis import Basis, make_basis
-from pann.domain import Box, Faces
+from pann.domain import Box
 from pann.errors import FileError
 from pann.io.checks import check_list, shown
-from pann.io.codec import Plain, Record
+from pann.io.codec import Listed, Plain, Record
 from pann.io.codec import Values as StoredArrays
 from pann.io.models import BASIS
 from pann.network.jets import in_terms, lower_set
@@ -211,20 +211,17 @@ class _HardFaces:
                 self._refuse_velocity(worst, basis, coefficients)
         error = misses[worst] * TOLERANCES[worst.order]
         raise ValueError(
-            f"the hard condition for '{self.field}' on {self._named(worst)} is not resolved: "
+            f"the hard condition for '{self.field}' on {worst.face(self.domain)} is not resolved: "
             f"degree {degree} misses it by {error:.1e} of its size; use hard=False for it"
         )
 
     # ---- Points and values on the faces ----
 
-    def _named(self, trace: HardTrace) -> str:
-        return str(Faces(self.domain, (trace[:2],)))
-
     def _axis(self, trace: HardTrace) -> int:
         return self.domain.names.index(trace.axis)
 
     def _end(self, trace: HardTrace) -> float:
-        return Faces(self.domain, (trace[:2],)).end(*trace[:2])
+        return trace.face(self.domain).end(trace.axis, trace.side)
 
     def _values(self, trace: HardTrace, points: Points) -> Float[np.ndarray, " points"]:
         return values_at(self.traces[trace], self.domain, points)
@@ -281,8 +278,8 @@ class _HardFaces:
             worst = int(np.argmax(np.abs(first - second)))
             if abs(first[worst] - second[worst]) > TOLERANCES[0] * self._size:
                 raise ValueError(
-                    f"the hard conditions for '{self.field}' on {self._named(one)} and "
-                    f"{self._named(other)} disagree: at {self._shown(points[worst])} they are "
+                    f"the hard conditions for '{self.field}' on {one.face(self.domain)} and "
+                    f"{other.face(self.domain)} disagree: at {self._shown(points[worst])} they are "
                     f"{_difference(first[worst], second[worst])}; make them agree, or use "
                     "hard=False for one of them"
                 )
@@ -401,20 +398,12 @@ def _leibniz(order: Order) -> tuple[tuple[Order, Order, int], ...]:
 # ---- Files ----
 
 
-def _stored_powers(value: Any, what: str) -> tuple[tuple[Powers, ...], ...]:
-    fields = []
-    for axes in check_list(value, "the powers of the ansatz"):
-        pairs = []
-        for powers in check_list(axes, "the powers of a field"):
-            pair = tuple(check_list(powers, "the powers along an axis"))
-            if not all(type(power) is int for power in pair) or pair not in ALLOWED_POWERS:
-                raise FileError(
-                    "the powers along an axis must be one of "
-                    f"{', '.join(map(str, ALLOWED_POWERS))}, but are {shown(powers)}"
-                )
-            pairs.append(pair)
-        fields.append(tuple(pairs))
-    return tuple(fields)
+def _stored_powers(value: Any, what: str) -> Powers:
+    pair = tuple(check_list(value, what))
+    if not all(type(power) is int for power in pair) or pair not in ALLOWED_POWERS:
+        allowed = ", ".join(map(str, ALLOWED_POWERS))
+        raise FileError(f"{what} must be one of {allowed}, but are {shown(value)}")
+    return pair
 
 
 def _check_powers(values: StoredArrays) -> None:
@@ -436,8 +425,9 @@ ANSATZ = Record(
     "the ansatz",
     {
         "basis": BASIS,
-        "powers": Plain(
-            _stored_powers, lambda powers: [[list(pair) for pair in axes] for axes in powers]
+        "powers": Listed(
+            Listed(Plain(_stored_powers, list), each="the powers along an axis"),
+            each="the powers of a field",
         ),
     },
     lambda of: {"coefficients": ("float64", (of.basis.num_terms, len(of.powers)))},
