@@ -111,6 +111,10 @@ class Block(eqx.Module):
         assert self.factors is not None
         return self.factors[:, :1] * channels - self.factors[:, 1:] * minus
 
+    def differences(self, of: Callable[[Array], Array]) -> Float[Array, "*any points columns"]:
+        """of(x), less of(x_minus) where there is that, both times their factors."""
+        return of(self.x) if self.x_minus is None else self.between(of(self.x), of(self.x_minus))
+
     def polynomial_channels(
         self, b: Float[Array, "terms fields"]
     ) -> Float[Array, "orders points fields"]:
@@ -149,10 +153,11 @@ class Placed:
     minus: np.ndarray | None = None
     factors: np.ndarray | None = None  # with `minus`, a row for each pair
 
-    def between(self, values: np.ndarray, minus: np.ndarray) -> np.ndarray:
-        """The differences between the points and those of `minus`, times their factors."""
-        assert self.factors is not None
-        return self.factors[:, :1] * values - self.factors[:, 1:] * minus
+    def differences(self, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """of(points), less of(minus) where there is that, both times their factors."""
+        if self.minus is None or self.factors is None:
+            return of(self.points)
+        return self.factors[:, :1] * of(self.points) - self.factors[:, 1:] * of(self.minus)
 
 
 # What points, derivatives and basis determine is kept for the next problem that has the same.
@@ -194,11 +199,8 @@ def _made(placed: Placed, domain: Box, basis: Basis | None, dtype: np.dtype) -> 
     count, minus, factors = len(placed.points), placed.minus, placed.factors
 
     def table(basis: Basis, derivative: Derivative) -> np.ndarray:
-        values = table_at(lambda order: basis.table(placed.points, order), derivative)
-        if minus is not None:
-            lower = table_at(lambda order: basis.table(minus, order), derivative)
-            values = placed.between(values, lower)
-        return cast(values)
+        at = lambda points: table_at(lambda order: basis.table(points, order), derivative)
+        return cast(placed.differences(at))
 
     return {
         "x": cast(domain.to_reference(placed.points)),
@@ -226,12 +228,8 @@ class WithTables:
 
     def __call__(self, block: Block) -> Block:
         def table(derivative: Derivative) -> Array:
-            values = table_at(lambda order: tabulate(self.basis, block.x, order), derivative)
-            x_minus = block.x_minus
-            if x_minus is None:
-                return values
-            minus = table_at(lambda order: tabulate(self.basis, x_minus, order), derivative)
-            return block.between(values, minus)
+            at = lambda x: table_at(lambda order: tabulate(self.basis, x, order), derivative)
+            return block.differences(at)
 
         tables = tuple(table(order) for order in block.orders)
         return dataclasses.replace(block, tables=tables, values=tabulate(self.basis, block.x))

@@ -116,9 +116,4 @@ def block_channels(
     block: Block, parameters: Parameters, domain: Box
 ) -> Float[Array, "orders points fields"]:
     """The network's channels at the points of one block."""
-    channels = network_channels(parameters, block.x, block.orders, domain)
-    if block.x_minus is None:
-        return channels
-    return block.between(
-        channels, network_channels(parameters, block.x_minus, block.orders, domain)
-    )
+    return block.differences(lambda x: network_channels(parameters, x, block.orders, domain))

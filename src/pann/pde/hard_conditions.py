@@ -110,10 +110,9 @@ class Ansatz:
         orders = lower_set(in_terms(placed.orders))
         lifts, bumps = {}, {}
         for order in orders:
-            lift, bump = self.lift(placed.points, order), self.bump(placed.points, order)
-            if placed.minus is not None:
-                # The bump is the same at both points: checks of the problem see to it.
-                lift = placed.between(lift, self.lift(placed.minus, order))
+            lift = placed.differences(functools.partial(self.lift, order=order))
+            # The bump is the same at both points of a pair: checks of the problem see to it.
+            bump = self.bump(placed.points, order)
             for field in self.hard_fields:
                 lifts[field, order], bumps[field, order] = lift[:, field], bump[:, field]
         operator = OfV(placed.operator, lifts, bumps)

@@ -129,10 +129,9 @@ def _squares(
     operator = placed.operator.of_u if isinstance(placed.operator, OfV) else placed.operator
     orders = in_terms(placed.orders)
     placed = dataclasses.replace(placed, operator=operator, orders=orders)
-    channels = evaluate_derivatives(model, ansatz, placed.points, orders)
-    if placed.minus is not None:
-        minus = evaluate_derivatives(model, ansatz, placed.minus, orders)
-        channels = placed.between(channels, minus)
+    channels = placed.differences(
+        lambda points: evaluate_derivatives(model, ansatz, points, orders)
+    )
     slopes = 2 / model.domain.widths[None]
     if isinstance(model.basis, ElementBasis):
         tree = model.basis.tree
