@@ -82,32 +82,29 @@ def climb(
 
     With `has_elements` the degrees end where they converge so slowly that elements are the way.
     """
+    problem, is_rung = setup.problem, len(ladder) > 1
     tried: list[Solution] = []
-    is_found = False
-    ended: Stopped | None = None
-    is_rung = len(ladder) > 1
+    is_found, ended = False, None
     try:
         for solution in solutions_on(setup, ladder, precision, start_from, begin, is_rung=is_rung):
-            is_stable = not is_rung or has_settled(tried[-1] if tried else None, solution)
+            before = tried[-1] if tried else None
+            is_stable = not is_rung or has_settled(before, solution)
             is_found = solution.residual <= RESOLVED and is_stable
             tried.append(solution)
             what = f"degree {solution.report.degree}"
             setup.report(progress_of(solution, what, len(tried), len(ladder)))
-            if is_found or (has_elements and _is_slow(setup, tried, ladder[-1])):
+            if is_found:
+                break
+            if has_elements and is_hopeless(problem, before, solution, ladder[-1], UNRESOLVED):
                 break
     except Stopped as stopped:
         ended = stopped
-    small = last_small(setup.problem, tried)
+    small = last_small(problem, tried)
     if ended is None:
         return tried[-1], small
     rest = [] if is_found else ladder[len(tried) : len(tried) + 1]
     following = [f"degree {int(np.max(basis.degrees))}" for basis in rest]
     return stopped_by(tried[-1], ended, *following), small
-
-
-def _is_slow(setup: Setup, tried: Sequence[Solution], last: Basis) -> bool:
-    before = tried[-2] if len(tried) > 1 else None
-    return is_hopeless(setup.problem, before, tried[-1], last, UNRESOLVED)
 
 
 def is_hopeless(
@@ -159,9 +156,9 @@ def solve_on_basis(
     unknowns = start(basis.num_terms, num_fields, problem.parameters, precision)
     if before is not None:
         unknowns = carried(before, basis, unknowns)
-    ones = np.ones(len(problem.parameters))
-    norms = np.append(function_norms(basis, num_fields), ones)
-    constants = np.append(np.tile(constant_in_space(basis), num_fields), ones == 0)
+    count = len(problem.parameters)
+    norms = np.append(function_norms(basis, num_fields), np.ones(count))
+    constants = np.append(np.tile(constant_in_space(basis), num_fields), np.zeros(count, bool))
     placed = setup.placed(basis)
     _check_rows(placed, len(norms))
     unknowns, outcome = newton(

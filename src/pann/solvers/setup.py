@@ -10,7 +10,7 @@ import functools
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -22,7 +22,7 @@ from pann.basis.basis import check_in_program, is_in_program
 from pann.domain import Box
 from pann.io.checkpoint import NOWHERE, Checkpoint
 from pann.model.architecture import Architecture
-from pann.network.jets import propagated
+from pann.network.jets import Derivative, propagated
 from pann.pde.collocation import Block, Placed, make_block, make_chunked_block
 from pann.pde.conditions import Break, Data, Dirichlet, Neumann, Robin
 from pann.pde.fields import Order
@@ -39,6 +39,7 @@ from pann.points import Points, sample, uniform
 from pann.runtime import chunks
 from pann.runtime.chunks import Chunking, chunking
 from pann.runtime.limits import Report, Stopped
+from pann.runtime.memory import COPIES
 from pann.runtime.platform import on_cpu
 from pann.solvers.newton import Blocks
 
@@ -199,9 +200,8 @@ def _num_faces(problem: Problem) -> int:
 
 # ---- Memory ----
 
-# Arrays of the size of a layer's derivatives, of a table and of a Jacobian that a program holds at
-# once, backward pass included.
-LAYER_COPIES, TABLE_COPIES, JACOBIAN_COPIES = 4.0, 3.0, 3.0
+# Arrays of the size of a table and of a Jacobian that a program holds at once.
+TABLE_COPIES, JACOBIAN_COPIES = 3.0, 3.0
 # The fraction of the budget that chunks may take: the rest is for the compiler and for sampling.
 CHUNK_FRACTION = 0.8
 # Smaller chunks are bound by the overhead of calls.
@@ -218,9 +218,13 @@ def gradient_chunking(
 ) -> Chunking | None:
     """Chunks for the loss of all trials and its gradient."""
     item = np.dtype(architecture.precision).itemsize
-    units = sum(architecture.widths) * trials
-    layers = units * len(propagated(inside.orders)) * LAYER_COPIES
+    layers = layer_numbers(inside.orders, architecture, trials)
     return _chunking(inside, basis, item, layers, 2.0 * item * trials, memory)
+
+
+def layer_numbers(orders: Iterable[Derivative], architecture: Architecture, trials: int) -> float:
+    """Numbers of each point that the derivatives of all layers take, backward pass included."""
+    return sum(architecture.widths) * trials * len(propagated(orders)) * COPIES
 
 
 def cached_points(architecture: Architecture, trials: int) -> int | None:
