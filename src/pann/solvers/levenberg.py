@@ -27,8 +27,13 @@ from pann.runtime.limits import Stopped
 from pann.solvers.newton import Blocks, Unknowns, columns_by_b, in_parts
 from pann.training.gauss_newton import moved_network, network_only
 
+# The first damping, and the steps without a lower residual at fresh points that end the work.
+DAMPING, PATIENCE = 1e-2, 40
+
 
 class State(eqx.Module):
+    """The network, in parameters without a polynomial, and what goes with it."""
+
     parameters: Parameters
     unknowns: Unknowns
 
@@ -53,23 +58,19 @@ class LevenbergOutcome:
 def levenberg_marquardt(
     blocks: Blocks,
     fresh: tuple[Block, ...],
-    parameters: Parameters,
-    unknowns: Unknowns,
+    start: State,
     domain: Box,
     *,
-    iterations: int = 200,
-    damping: float = 1e-2,
-    patience: int = 40,
+    iterations: int,
     report: Callable[[int, float], None] = lambda step, value: None,
     checkpoint: Checkpoint = NOWHERE,
-) -> tuple[Parameters, Unknowns, LevenbergOutcome]:
+) -> tuple[State, LevenbergOutcome]:
     """Train the network and b together; the state with the least residual at fresh points."""
-    state = best = State(parameters, unknowns)
+    state = best = start
     done, saved = checkpoint.done(), checkpoint.under_way()
     if done is not None:
-        best = unpacked("best", done.arrays, best)
-        return best.parameters, best.unknowns, _restored_outcome(done)
-    damped = lm.first_damping(damping)
+        return unpacked("best", done.arrays, best), _restored_outcome(done)
+    damped = lm.first_damping(DAMPING)
     if saved is not None:
         state, best = (unpacked(name, saved.arrays, state) for name in ("state", "best"))
         damped = unpacked("damping", saved.arrays, damped)
@@ -102,13 +103,13 @@ def levenberg_marquardt(
             except Stopped as stopped:
                 reason, is_stopped = f"stopped by {stopped}", True
                 break
-            if step - lowered >= patience:
+            if step - lowered >= PATIENCE:
                 reason = "the residual at fresh points stopped falling"
                 break
     outcome = LevenbergOutcome(training, at_fresh, reason, is_stopped)
     if not is_stopped:
         checkpoint.finish(functools.partial(_saved, outcome, {"best": best}, lowered, best_fresh))
-    return best.parameters, best.unknowns, outcome
+    return best, outcome
 
 
 def _saved(

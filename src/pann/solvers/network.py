@@ -28,7 +28,7 @@ from pann.runtime.limits import Progress, Stopped, product_rate
 from pann.solvers.assessment import indicator, relative_errors
 from pann.solvers.gradual import gradual, has_a_first_step
 from pann.solvers.inverse import is_inverse, solve_inverse
-from pann.solvers.levenberg import LevenbergOutcome, levenberg_marquardt, residual_sizes
+from pann.solvers.levenberg import LevenbergOutcome, State, levenberg_marquardt, residual_sizes
 from pann.solvers.newton import Blocks, Unknowns
 from pann.solvers.polynomial import (
     NEAR,
@@ -55,8 +55,7 @@ COMPILATION_SECONDS = 10.0
 # Floating-point operations of a step over rows x columns^2, the Jacobian's included.
 STEP_WORK = 6.0
 
-_Start = tuple[Parameters, Unknowns]
-_Trained = tuple[Parameters, Unknowns, LevenbergOutcome]
+_Trained = tuple[State, LevenbergOutcome]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -203,19 +202,20 @@ def _with_network(setup: Setup, before: Solution, *, networks: Networks, begin: 
     training = _Training(setup, blocks, fresh, iterations, is_gradual)
     steps, is_linearized = 0, False
     if start_from is not None and start_from.model.parameters.network is not None:
-        ahead = _network_of(start_from), unknowns
+        ahead = State(_network_of(start_from), unknowns)
     else:
         candidates = [
-            (_complementary(setup, blocks[0], unknowns, architecture, first_layer), unknowns)
+            State(_complementary(setup, blocks[0], unknowns, architecture, first_layer), unknowns)
             for architecture, first_layer in itertools.product(
                 networks.architectures, starts(basis)
             )
         ]
         ahead, steps, is_linearized = training.best_of(candidates)
     # What was stopped is stopped again by its first report.
-    trained, solved, outcome = training.train(ahead, iterations - steps, "network")
+    trained, outcome = training.train(ahead, iterations - steps, "network")
+    solved = trained.unknowns
     whole = dataclasses.replace(
-        trained,
+        trained.parameters,
         b=solved.b,
         keep_b=jnp.ones(basis.num_terms, bool),
         overlap=jnp.zeros_like(solved.b),
@@ -250,7 +250,7 @@ class _Training:
     iterations: int
     is_gradual: bool
 
-    def train(self, start: _Start, steps: int, name: str, nonlinear: float = 1.0) -> _Trained:
+    def train(self, start: State, steps: int, name: str, nonlinear: float = 1.0) -> _Trained:
         """So many steps; `nonlinear` is the fraction of the nonlinear terms that is there."""
         inside, fresh = self.blocks[0], self.fresh
         if self.is_gradual:
@@ -260,7 +260,7 @@ class _Training:
         return levenberg_marquardt(
             (inside, *conditions),
             (fresh, *conditions),
-            *start,
+            start,
             self.setup.problem.domain,
             iterations=steps,
             report=lambda step, value: self.setup.report(
@@ -270,36 +270,35 @@ class _Training:
         )
 
     def round(
-        self, starts: Sequence[_Start], steps: int, name: str, nonlinear: float = 1.0
+        self, starts: Sequence[State], steps: int, name: str, nonlinear: float = 1.0
     ) -> list[_Trained]:
         """A few steps of each start, or of those before a stop."""
         results: list[_Trained] = []
         for number, each in enumerate(starts):
             results.append(self.train(each, steps, f"{name} {number}", nonlinear))
-            if results[-1][2].is_stopped:
+            if results[-1][1].is_stopped:
                 break
         return results
 
-    def best_of(self, candidates: Sequence[_Start]) -> tuple[_Start, int, bool]:
+    def best_of(self, candidates: Sequence[State]) -> tuple[State, int, bool]:
         """The start that goes on, the steps it has made, and whether it began linearized."""
         short = min(FIRST_ROUND, self.iterations)
-        best = _best(self.round(candidates, short, "start"))
-        steps, is_linearized = best[2].num_steps, False
-        if self.is_gradual and not best[2].is_stopped:
-            linear = _best(self.round(candidates, short, "linearized", 0.0))
-            other = self.train(linear[:2], short, "from linearized")
-            # After a few steps the residual does not show yet which of them nears a solution.
-            second = min(SECOND_ROUND, self.iterations - short)
-            results = self.round([best[:2], other[:2]], second, "second round")
-            is_linearized = len(results) > 1 and _best(results) is results[-1]
-            steps = (other if is_linearized else best)[2].num_steps
-            best = _best(results)
-            steps += best[2].num_steps
-        return best[:2], steps, is_linearized
+        best, outcome = _best(self.round(candidates, short, "start"))
+        if not self.is_gradual or outcome.is_stopped:
+            return best, outcome.num_steps, False
+        linear, _ = _best(self.round(candidates, short, "linearized", 0.0))
+        other, of_other = self.train(linear, short, "from linearized")
+        # After a few steps the residual does not show yet which of them nears a solution.
+        second = min(SECOND_ROUND, self.iterations - short)
+        results = self.round([best, other], second, "second round")
+        ahead, last = _best(results)
+        is_linearized = len(results) > 1 and ahead is results[-1][0]
+        before = of_other if is_linearized else outcome
+        return ahead, before.num_steps + last.num_steps, is_linearized
 
 
 def _best(results: Sequence[_Trained]) -> _Trained:
-    return min(results, key=lambda each: min(each[2].fresh))
+    return min(results, key=lambda each: min(each[1].fresh))
 
 
 def starts(basis: Basis) -> tuple[Complementary, ...]:
