@@ -104,10 +104,8 @@ def is_linear(problem: Problem) -> bool:
 
     @jax.jit
     def computed(of_v: jax.Array, of_w: jax.Array) -> jax.Array:
-        get = lambda field, order: jnp.full(
-            len(points), of_v * v[field, order] + of_w * w[field, order]
-        )
-        parts = problem.evaluate(get, jnp.asarray(points), problem.parameters)
+        mixed = {channel: of_v * v[channel] + of_w * w[channel] for channel in channels}
+        parts = problem.evaluate_at(jnp.asarray(points), mixed)
         return jnp.stack([jnp.broadcast_to(part, len(points)) for part in parts])
 
     def residual(of_v: float, of_w: float) -> np.ndarray:

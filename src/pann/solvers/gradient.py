@@ -2,8 +2,6 @@
 
 import dataclasses
 import time
-from collections.abc import Sequence
-from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -42,16 +40,6 @@ from pann.training.task import unstack
 HELD_OUT = {"held_out": "fresh residual"}
 
 
-def balanced(recipe: Recipe, balance: GradNorm | None) -> Recipe:
-    """The recipe with GradNorm in its Adam stages."""
-    if balance is None:
-        return recipe
-    return tuple(
-        dataclasses.replace(stage, balance=balance) if isinstance(stage, Adam) else stage
-        for stage in recipe
-    )
-
-
 def stages_of(method: Training) -> Recipe:
     """The stages of a method that can train an equation; the paper's by default."""
     if method.stages is None:
@@ -79,26 +67,28 @@ def make_case(
             "leave it out, or give constraint='E'"
         )
     weight = 1e-3 if method.constraint_weight is None else method.constraint_weight
-    chosen = [WEIGHTINGS[each] if isinstance(each, str) else each for each in method.weighting]
+    recipe, causal = stages_of(method), None
+    for each in method.weighting:
+        weighting = WEIGHTINGS[each] if isinstance(each, str) else each
+        if isinstance(weighting, GradNorm):
+            recipe = tuple(
+                dataclasses.replace(stage, balance=weighting) if isinstance(stage, Adam) else stage
+                for stage in recipe
+            )
+        else:
+            causal = weighting
     return Case(
         plan.setup,
         plan.ladder[0],
         plan.architectures[0],
-        recipe=balanced(stages_of(method), _only(GradNorm, chosen)),
+        recipe=recipe,
         loss=Loss(method.constraint, weight, reduction=method.reduction),
         preconditioner=method.preconditioner,
-        causal=_only(Causal, chosen),
+        causal=causal,
         trials=run.trials,
         start_from=start_from,
         method=method,
     )
-
-
-Kind = TypeVar("Kind")
-
-
-def _only(kind: type[Kind], given: Sequence[object]) -> Kind | None:
-    return next((each for each in given if isinstance(each, kind)), None)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
