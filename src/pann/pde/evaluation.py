@@ -105,11 +105,7 @@ def evaluate_derivatives(
     return np.stack([ansatz.combine(points, order, v) for order in orders])
 
 
-@compiled
-def _channels(
-    parameters: Parameters, x: Array, orders: tuple[Order, ...], domain: Box
-) -> Float[Array, "orders points fields"]:
-    return network_channels(parameters, x, orders, domain)
+_channels = compiled(network_channels)
 
 
 def block_channels(

@@ -111,9 +111,7 @@ def place_conditions(
     """
     placed = []
     for number, condition in enumerate(problem.conditions):
-        if isinstance(condition, Break) or (
-            isinstance(condition, Dirichlet | Initial) and condition.hard
-        ):
+        if isinstance(condition, Break) or getattr(condition, "hard", False):
             continue
         name = f"{type(condition).__name__.lower()} {number + 1}"
         new = _Placing(problem, problem.field_number(condition), points_per_axis, on_faces)
