@@ -17,7 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core as jax_core
 
-from pann.pde.fields import NeedsNumber, Numbers, Order, is_integral
+from pann.basis.basis import INTEGRAL
+from pann.pde.fields import NeedsNumber, Numbers, Order
 
 NUM_POINTS = 16
 MAX_CHANNELS = 256
@@ -73,7 +74,7 @@ class Trace:
 
     @property
     def has_integrals(self) -> bool:
-        return any(is_integral(order) for order in self.orders)
+        return any(INTEGRAL in order for order in self.orders)
 
 
 def trace_residual(
