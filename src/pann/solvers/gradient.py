@@ -112,8 +112,7 @@ class Prepared:
     """A case with the rows that it is trained on, and its trials before training."""
 
     case: Case
-    conditions: list[Placed]
-    num_points: int
+    placed: list[Placed]
     task: Task
     starts: Parameters
 
@@ -155,7 +154,7 @@ def prepare(case: Case) -> Prepared:
         ones = {name: jnp.ones((), precision) for name in rows.names}
         starts = [dataclasses.replace(each, balance=ones) for each in starts]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
-    return Prepared(case, placed[1:], sum(len(each.points) for each in placed), task, stacked)
+    return Prepared(case, placed, task, stacked)
 
 
 def best_solution(
@@ -228,8 +227,8 @@ def _solution(
         report=Report(
             how=f"gradients on both halves: {stages}",
             degree=int(np.max(basis.degrees, initial=0)),
-            num_points=prepared.num_points,
-            residual=indicator(setup, prepared.conditions, whole, wide.equation),
+            num_points=sum(len(each.points) for each in prepared.placed),
+            residual=indicator(setup, prepared.placed[1:], whole, wide.equation),
             rel_l2=rel_l2,
             stop="; ".join((last.reasons[trial], *last.notes)),
             seconds=seconds,

@@ -42,13 +42,13 @@ class State(eqx.Module):
 class LevenbergOutcome:
     """The residual's norm at the training and at fresh points after every step, and the reason.
 
-    `is_stopped` where a time limit, or Ctrl-C, ended the steps.
+    `stopped` is the time limit, or Ctrl-C, that ended the steps before.
     """
 
     training: list[float]
     fresh: list[float]
     reason: str
-    is_stopped: bool = False
+    stopped: str | None = None
 
     @property
     def num_steps(self) -> int:
@@ -81,7 +81,7 @@ def levenberg_marquardt(
         training = [float(_norm(blocks, state, domain))]
         best_fresh = float(_norm(fresh, state, domain))
         at_fresh, lowered = [best_fresh], 0
-    reason, is_stopped = "all steps done", False
+    reason, stopped = "all steps done", None
     with threadpool_limits(1):
         for step in range(len(training) - 1, iterations):
             norm = jnp.asarray(training[-1])
@@ -100,14 +100,14 @@ def levenberg_marquardt(
             checkpoint.keep(functools.partial(_saved, outcome, trees, lowered, best_fresh))
             try:
                 report(step + 1, at_fresh[-1])
-            except Stopped as stopped:
-                reason, is_stopped = f"stopped by {stopped}", True
+            except Stopped as end:
+                reason, stopped = f"stopped by {end}", str(end)
                 break
             if step - lowered >= PATIENCE:
                 reason = "the residual at fresh points stopped falling"
                 break
-    outcome = LevenbergOutcome(training, at_fresh, reason, is_stopped)
-    if not is_stopped:
+    outcome = LevenbergOutcome(training, at_fresh, reason, stopped)
+    if stopped is None:
         checkpoint.finish(functools.partial(_saved, outcome, {"best": best}, lowered, best_fresh))
     return best, outcome
 

@@ -224,20 +224,20 @@ def _with_network(setup: Setup, before: Solution, *, networks: Networks, begin: 
     rel_l2, field_errors = relative_errors(problem, model, setup.ansatz)
     steps += outcome.num_steps
     begun = ", begun with the linearized equation" if is_linearized else ""
-    report = dataclasses.replace(
-        before.report,
+    found = dataclasses.replace(before, model=model, parameters=solved.numbers)
+    return with_report(
+        found,
         error_estimate=None,
         how=f"{before.report.how}, then Levenberg-Marquardt on both, {steps} steps{begun}",
         residual=indicator(setup, placed[1:], model, solved.parameters),
         rel_l2=rel_l2,
         stop=outcome.reason,
-        stopped=outcome.reason.removeprefix("stopped by ") if outcome.is_stopped else None,
+        stopped=outcome.stopped,
         seconds=time.perf_counter() - begin,
         field_errors=field_errors,
         history=before.report.history
         | {"training residual": outcome.training, "fresh residual": outcome.fresh},
     )
-    return dataclasses.replace(before, model=model, parameters=solved.numbers, report=report)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -276,7 +276,7 @@ class _Training:
         results: list[_Trained] = []
         for number, each in enumerate(starts):
             results.append(self.train(each, steps, f"{name} {number}", nonlinear))
-            if results[-1][1].is_stopped:
+            if results[-1][1].stopped:
                 break
         return results
 
@@ -284,7 +284,7 @@ class _Training:
         """The start that goes on, the steps it has made, and whether it began linearized."""
         short = min(FIRST_ROUND, self.iterations)
         best, outcome = _best(self.round(candidates, short, "start"))
-        if not self.is_gradual or outcome.is_stopped:
+        if not self.is_gradual or outcome.stopped:
             return best, outcome.num_steps, False
         linear, _ = _best(self.round(candidates, short, "linearized", 0.0))
         other, of_other = self.train(linear, short, "from linearized")
