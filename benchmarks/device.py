@@ -22,7 +22,7 @@ from pann.model.architecture import Architecture
 from pann.network import activation_named
 from pann.pde.collocation import make_block
 from pann.problems import poisson
-from pann.solvers.levenberg import levenberg_marquardt
+from pann.solvers.levenberg import State, levenberg_marquardt
 from pann.solvers.newton import Unknowns
 from pann.solvers.setup import Setup
 
@@ -74,9 +74,8 @@ def _levenberg() -> Iterator[Row]:
         def note(step: int, value: float) -> None:
             moments.append(time.perf_counter())
 
-        levenberg_marquardt(
-            blocks, blocks, parameters, unknowns, problem.domain, iterations=30, report=note
-        )
+        start = State(parameters, unknowns)
+        levenberg_marquardt(blocks, blocks, start, problem.domain, iterations=30, report=note)
     normal = 2 * num_residuals * num_parameters**2 + num_parameters**3 / 3
     yield {
         "work": f"Levenberg-Marquardt, {num_parameters} parameters, {num_residuals} residuals",

@@ -210,8 +210,8 @@ def test_gauss_newton_steps_are_those_without_chunks():
     blocks, chunked = plain.blocks, (inside, *plain.blocks[1:])
     unknowns = start(basis.num_terms, 1, {}, "float64")
     for found, expected in zip(
-        jax.tree.leaves(full_step(chunked, unknowns, None).step),
-        jax.tree.leaves(full_step(blocks, unknowns, None).step),
+        jax.tree.leaves(full_step(chunked, unknowns).step),
+        jax.tree.leaves(full_step(blocks, unknowns).step),
         strict=True,
     ):
         assert_same(found, expected, 1e-11)

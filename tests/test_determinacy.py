@@ -32,7 +32,7 @@ def outcome_of(problem, degree):
         first = start(basis.num_terms, len(problem.fields), {}, "float64")
         norms = function_norms(basis, len(problem.fields))
         constants = np.resize(constant_in_space(basis), len(norms))
-        blocks = setup.system(basis, "float64")
+        blocks = setup.system(setup.placed(basis), basis, "float64")
         return newton(blocks, first, norms=norms, constants=constants)[1]
 
 

@@ -14,18 +14,22 @@ from pann.solvers.setup import Setup
 LINE = Box(x=(-1, 1))
 
 
-def block_of(residual, memory=None):
-    problem = Problem(LINE, residual, [Dirichlet(LINE.boundary, 0.0)])
+def problem_of(residual):
+    return Problem(LINE, residual, [Dirichlet(LINE.boundary, 0.0)])
+
+
+def block_of(problem, memory=None):
     setup = Setup(problem, memory=memory)
-    return setup.system(make_basis(LINE, 5), "float64", at_least=5_000)[0]
+    basis = make_basis(LINE, 5)
+    return setup.system(setup.placed(basis, 5_000), basis, "float64")[0]
 
 
 @pytest.mark.parametrize("memory", [None, 2_000_000])
 def test_the_linearized_equation_is_that_by_hand(memory):
     """N(u) = u'' + (2 + u)^3 + u u' has N(0) + N'(0) u = u'' + 8 + 12 u."""
     with jax.enable_x64(True):
-        block = block_of(lambda u: u.xx + (2 + u) ** 3 + u * u.x, memory)
-        by_hand = block_of(lambda u, x: u.xx + 8 + 12 * u + 0 * u.x, memory)
+        block = block_of(problem_of(lambda u: u.xx + (2 + u) ** 3 + u * u.x), memory)
+        by_hand = block_of(problem_of(lambda u, x: u.xx + 8 + 12 * u + 0 * u.x), memory)
         b = jnp.asarray(np.random.default_rng(0).normal(size=(6, 1)))
         sizes = lambda part: jnp.abs(part.residual(part.polynomial_channels(b), {}))[:, 0]
         first, whole = (gradual(block, fraction).at_points(sizes) for fraction in (0.0, 1.0))
@@ -44,8 +48,9 @@ def test_the_linearized_equation_is_that_by_hand(memory):
     ],
 )
 def test_nonlinear_equations_with_a_slope_at_zero_have_a_first_step(residual, expected):
+    problem = problem_of(residual)
     with jax.enable_x64(True):
-        assert has_a_first_step(block_of(residual)) == expected
+        assert has_a_first_step(problem, block_of(problem)) == expected
 
 
 def test_a_network_alone_reaches_the_solution_that_newtons_method_reaches():

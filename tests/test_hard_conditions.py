@@ -531,7 +531,7 @@ def test_a_broken_ansatz_in_a_file_is_refused(solved, tmp_path):
         ({}, {}, "the ansatz has no 'basis'"),
         ([1], {}, "the ansatz must be an object"),
         ({**ansatz, "code": "x"}, {}, "the ansatz has 'code'"),
-        ({**ansatz, "powers": 3}, {}, "the powers of the ansatz must be a list"),
+        ({**ansatz, "powers": 3}, {}, "'powers' of the ansatz must be a list"),
         ({**ansatz, "powers": []}, {}, "powers for 0 fields, the model 1"),
         ({**ansatz, "powers": [[[1, 1]]]}, {}, "powers for 1 axes, not 2"),
         ({**ansatz, "powers": [[[1, 1], 1]]}, {}, "the powers along an axis must be a list"),

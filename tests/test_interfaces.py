@@ -18,10 +18,10 @@ from pann.network import activation_named
 from pann.pde import Data, Dirichlet, Initial, Interface, Neumann, Problem
 from pann.pde.checks import checked
 from pann.pde.collocation import make_block
-from pann.pde.evaluation import network_channels
+from pann.pde.evaluation import block_channels, network_channels
 from pann.pde.placing import place_conditions, place_inside, points_inside, points_per_axis_of
 from pann.problems import darcy_across
-from pann.solvers.levenberg import State, backgrounds, network_jacobian
+from pann.solvers.levenberg import State, network_jacobian
 from pann.solvers.newton import start
 from pann.solvers.polynomial import degrees_to_try
 from pann.training.gauss_newton import network_only
@@ -455,7 +455,7 @@ def test_the_networks_part_of_the_rows_and_its_jacobian_have_both_coefficients()
                 unit = jnp.max(above(*placed.points.T))
                 return (above(*placed.points.T) * upper - below(*placed.minus.T) * lower) / unit
 
-            (own,) = backgrounds((block,), parameters, SQUARE)
+            own = block_channels(block, parameters, SQUARE)
             np.testing.assert_allclose(own[0, :, 0], channels(flat), atol=1e-12)
             jacobian = network_jacobian(block, own, State(parameters, unknowns), SQUARE)
             expected = block.weights[:, None] * jax.jacfwd(channels)(flat)

@@ -113,7 +113,7 @@ def test_rows_in_numpy_are_those_of_newton_in_the_order_of_the_parameters() -> N
         unknowns = start(basis.num_terms, 2, problem.parameters, "float64")
         b = np.random.default_rng(0).normal(size=unknowns.b.shape)
         unknowns = dataclasses.replace(unknowns, b=jnp.asarray(b))
-        residual, jacobian = System(blocks, None).linearize(unknowns)
+        residual, jacobian = System(blocks).linearize(unknowns)
         rows = Rows(blocks, tuple(unknowns.parameters))
         found, columns = rows.linearized(np.concatenate(arrays_of(unknowns)))
     np.testing.assert_allclose(found, residual, atol=1e-12)

@@ -99,8 +99,8 @@ def test_training_finds_what_the_polynomial_cannot():
     blocks = tuple(make_block(each, front, basis, "float64") for each in setup.placed(basis))
     architecture = Architecture((10,), activation_named("tanh"), None, 0.0, None, False, "float64")
     parameters = architecture.start(2, 0, 1, key=jax.random.key(0))
-    unknowns = start(basis.num_terms, 1, {}, "float64")
-    _, _, outcome = levenberg_marquardt(blocks, blocks, parameters, unknowns, domain, iterations=60)
+    state = State(parameters, start(basis.num_terms, 1, {}, "float64"))
+    _, outcome = levenberg_marquardt(blocks, blocks, state, domain, iterations=60)
     assert np.all(np.diff(outcome.training) < 0)
     assert outcome.training[-1] < 1e-3 * outcome.training[1]
 

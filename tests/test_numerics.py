@@ -211,7 +211,6 @@ def minimized(problem, start, **options):
         jax.jit(lambda x: gauss_newton.full_step(problem, x)),
         shortened,
         jnp.asarray(start),
-        report=lambda step, value: None,
         **settings,
     )
 

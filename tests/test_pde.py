@@ -177,7 +177,7 @@ def test_the_jacobian_is_that_of_automatic_differentiation(rng):
         return jnp.concatenate([one.ravel() for one in each])
 
     flat = jnp.concatenate([unknowns.b.T.ravel(), jnp.array([0.7])])
-    value, jacobian = System(blocks, None).linearize(unknowns)
+    value, jacobian = System(blocks).linearize(unknowns)
     np.testing.assert_allclose(value, residual(flat), atol=1e-12)
     np.testing.assert_allclose(jacobian, jax.jacfwd(residual)(flat), atol=1e-10)
 
@@ -448,8 +448,9 @@ def test_the_networks_jacobian_is_that_of_automatic_differentiation(widths, kind
 
         @eqx.filter_jit
         def both_jacobians(state, block=block, residual=residual):
-            own = block_channels(block, state.parameters, SQUARE)
-            return network_jacobian(block, own, state, SQUARE), jax.jacfwd(residual)(flat)
+            channels = block_channels(block, state.parameters, SQUARE)
+            channels = channels + block.polynomial_channels(unknowns.b)
+            return network_jacobian(block, channels, state, SQUARE), jax.jacfwd(residual)(flat)
 
         jacobian, expected = both_jacobians(State(parameters, unknowns))
         np.testing.assert_allclose(jacobian, expected, atol=1e-9)

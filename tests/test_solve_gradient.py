@@ -319,7 +319,7 @@ def test_a_folder_gets_the_solution(tmp_path):
     assert loaded(x=0.3) == solution(x=0.3)
     assert loaded.report.trials == solution.report.trials
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="is a file; out names a folder"):
+    with pytest.raises(ValueError, match="is a file, not a folder; name another folder"):
         pann.solve(oscillation(), out=tmp_path / "file")
 
 

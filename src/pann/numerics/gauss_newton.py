@@ -130,7 +130,6 @@ def minimize(
     max_steps: int,
     min_steps: int,
     tolerance: float,
-    report: Callable[[int, float], None],
 ) -> Minimum:
     """Steps until the sum of squares, or the step, is at round-off.
 
@@ -157,7 +156,6 @@ def minimize(
             break
         unknowns = moved
         sums.append(new)
-        report(count, new)
         may_end = count >= min_steps
         if size <= tolerance and may_end:
             reason = "the last step is at round-off"

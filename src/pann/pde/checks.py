@@ -32,8 +32,6 @@ from pann.pde.interfaces import moved_off
 from pann.pde.problem import Problem
 from pann.pde.trace import NUM_POINTS
 
-KINDS = (Dirichlet, Neumann, Robin, Initial, Data, Periodic, Interface, Break, Integral)
-
 
 def checked(problem: Problem) -> Problem:
     """The problem with its trace; mistakes are found before anything is compiled."""
@@ -98,7 +96,7 @@ def _check_names(problem: Problem) -> None:
 
 def _check_condition(problem: Problem, condition: Condition) -> None:
     domain = problem.domain
-    if not isinstance(condition, KINDS):
+    if not isinstance(condition, Condition):
         raise TypeError(
             f"conditions are Dirichlet, Neumann, Initial, pann.pde.Periodic, ..., got "
             f"{type(condition).__module__.split('.')[0]}.{type(condition).__name__}; write "

@@ -31,9 +31,6 @@ Get = Callable[[int, Derivative], Array]
 # tree: its leaves, if any, are numbers at the points. Equal trees share a compiled program.
 Operator = Callable[[Get, Array, Mapping[str, Array]], tuple[Array, ...]]
 
-# What a block asks to hold; data may be noisy.
-EQUATION, CONDITION, DATA = "equation", "condition", "data"
-
 # Groups of columns of a least-squares problem, which have their rows in common.
 Columns = tuple[Float[Array, "rows _"], ...]
 
@@ -43,7 +40,7 @@ class Block(eqx.Module):
 
     With `x_minus` the channels are differences between two points each, the derivatives at either
     point times its column of `factors`. `values` is the table of the basis itself, where training
-    asks for it.
+    asks for it. Rows of data are those of measured values, which may be noisy.
     """
 
     x: Float[Array, "points d"]
@@ -55,7 +52,7 @@ class Block(eqx.Module):
     weights: Float[Array, " points"]
     operator: Operator
     name: str = eqx.field(static=True)
-    kind: str = eqx.field(static=True)
+    is_data: bool = eqx.field(static=True)
     orders: tuple[Derivative, ...] = eqx.field(static=True)
     num_fields: int = eqx.field(static=True)
     values: Float[Array, "points terms"] | None = None
@@ -114,6 +111,10 @@ class Block(eqx.Module):
         assert self.factors is not None
         return self.factors[:, :1] * channels - self.factors[:, 1:] * minus
 
+    def differences(self, of: Callable[[Array], Array]) -> Float[Array, "*any points columns"]:
+        """of(x), less of(x_minus) where there is that, both times their factors."""
+        return of(self.x) if self.x_minus is None else self.between(of(self.x), of(self.x_minus))
+
     def polynomial_channels(
         self, b: Float[Array, "terms fields"]
     ) -> Float[Array, "orders points fields"]:
@@ -148,15 +149,15 @@ class Placed:
     weight: float
     orders: tuple[Derivative, ...]
     operator: Operator
-    kind: str = CONDITION
+    is_data: bool = False  # measured values, which may be noisy
     minus: np.ndarray | None = None
-    factors: np.ndarray | None = None  # with `minus`: a row for each pair, 1 and 1 if left out
+    factors: np.ndarray | None = None  # with `minus`, a row for each pair
 
-    @property
-    def pair_factors(self) -> tuple[np.ndarray, np.ndarray]:
-        """The factors of the points and of those of `minus`, as columns."""
-        both = np.ones((len(self.points), 2)) if self.factors is None else self.factors
-        return both[:, :1], both[:, 1:]
+    def differences(self, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """of(points), less of(minus) where there is that, both times their factors."""
+        if self.minus is None or self.factors is None:
+            return of(self.points)
+        return self.factors[:, :1] * of(self.points) - self.factors[:, 1:] * of(self.minus)
 
 
 # What points, derivatives and basis determine is kept for the next problem that has the same.
@@ -186,7 +187,7 @@ def make_block(placed: Placed, problem: Problem, basis: Basis | None, precision:
         target=target,
         operator=operator,
         name=placed.name,
-        kind=placed.kind,
+        is_data=placed.is_data,
         orders=placed.orders,
         num_fields=len(problem.fields),
     )
@@ -195,20 +196,16 @@ def make_block(placed: Placed, problem: Problem, basis: Basis | None, precision:
 def _made(placed: Placed, domain: Box, basis: Basis | None, dtype: np.dtype) -> dict[str, Any]:
     """The arrays of a block that have nothing to do with the equation."""
     cast = lambda array: np.asarray(array, dtype)
-    count, minus = len(placed.points), placed.minus
-    of_upper, of_lower = placed.pair_factors
+    count, minus, factors = len(placed.points), placed.minus, placed.factors
 
     def table(basis: Basis, derivative: Derivative) -> np.ndarray:
-        values = table_at(lambda order: basis.table(placed.points, order), derivative)
-        if minus is not None:
-            lower = table_at(lambda order: basis.table(minus, order), derivative)
-            values = of_upper * values - of_lower * lower
-        return cast(values)
+        at = lambda points: table_at(lambda order: basis.table(points, order), derivative)
+        return cast(placed.differences(at))
 
     return {
         "x": cast(domain.to_reference(placed.points)),
         "x_minus": None if minus is None else cast(domain.to_reference(minus)),
-        "factors": None if minus is None else cast(np.concatenate([of_upper, of_lower], axis=1)),
+        "factors": None if factors is None else cast(factors),
         # A copy, which nobody else can write to: JAX may go on with the memory that it is given.
         "coordinates": np.array(placed.points, dtype),
         "tables": () if basis is None else tuple(table(basis, order) for order in placed.orders),
@@ -231,12 +228,8 @@ class WithTables:
 
     def __call__(self, block: Block) -> Block:
         def table(derivative: Derivative) -> Array:
-            values = table_at(lambda order: tabulate(self.basis, block.x, order), derivative)
-            x_minus = block.x_minus
-            if x_minus is None:
-                return values
-            minus = table_at(lambda order: tabulate(self.basis, x_minus, order), derivative)
-            return block.between(values, minus)
+            at = lambda x: table_at(lambda order: tabulate(self.basis, x, order), derivative)
+            return block.differences(at)
 
         tables = tuple(table(order) for order in block.orders)
         return dataclasses.replace(block, tables=tables, values=tabulate(self.basis, block.x))

@@ -83,13 +83,6 @@ def evaluate_solution(
     return network + polynomial
 
 
-def evaluate_derivative(
-    model: PANN, ansatz: Ansatz | None, points: Float[np.ndarray, "points d"], order: Order
-) -> Float[np.ndarray, "points fields"]:
-    """D^order u at points of the domain."""
-    return evaluate_derivatives(model, ansatz, points, (order,))[0]
-
-
 def evaluate_derivatives(
     model: PANN,
     ansatz: Ansatz | None,
@@ -112,20 +105,11 @@ def evaluate_derivatives(
     return np.stack([ansatz.combine(points, order, v) for order in orders])
 
 
-@compiled
-def _channels(
-    parameters: Parameters, x: Array, orders: tuple[Order, ...], domain: Box
-) -> Float[Array, "orders points fields"]:
-    return network_channels(parameters, x, orders, domain)
+_channels = compiled(network_channels)
 
 
 def block_channels(
     block: Block, parameters: Parameters, domain: Box
 ) -> Float[Array, "orders points fields"]:
     """The network's channels at the points of one block."""
-    channels = network_channels(parameters, block.x, block.orders, domain)
-    if block.x_minus is None:
-        return channels
-    return block.between(
-        channels, network_channels(parameters, block.x_minus, block.orders, domain)
-    )
+    return block.differences(lambda x: network_channels(parameters, x, block.orders, domain))

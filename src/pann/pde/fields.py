@@ -178,11 +178,6 @@ def laplacian_in_space(domain: Box) -> Laplacian:
     return Laplacian(tuple(float(name != domain.time) for name in domain.names))
 
 
-def is_integral(order: Order) -> bool:
-    """Whether u is integrated along an axis."""
-    return INTEGRAL in order
-
-
 # ---- Known functions ----
 
 
@@ -198,7 +193,7 @@ def known_fields(
         return jnp.asarray(plain_array(in_parts(values)[number]), point.dtype)
 
     def get(number: int, order: Order) -> jax.Array:
-        if is_integral(order):
+        if INTEGRAL in order:
             raise ValueError(
                 "integrals of a known solution are not computed: leave u.integral out of the "
                 "operator of Problem.manufactured, or write the residual with its number"

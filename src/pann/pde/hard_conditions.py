@@ -24,20 +24,19 @@ from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 from numpy.polynomial import Polynomial
 
 from pann.basis import Basis, make_basis
-from pann.domain import Box, Faces
+from pann.domain import Box
 from pann.errors import FileError
 from pann.io.checks import check_list, shown
-from pann.io.codec import Plain, Record
+from pann.io.codec import Listed, Plain, Record
 from pann.io.codec import Values as StoredArrays
 from pann.io.models import BASIS
 from pann.network.jets import in_terms, lower_set
-from pann.pde.collocation import Block, Get, Operator, Placed
+from pann.pde.collocation import Get, Operator, Placed
 from pann.pde.conditions import Values, values_anywhere, values_at
 from pann.pde.fields import Order
 from pann.pde.problem import HardTrace, Problem
@@ -111,11 +110,9 @@ class Ansatz:
         orders = lower_set(in_terms(placed.orders))
         lifts, bumps = {}, {}
         for order in orders:
-            lift, bump = self.lift(placed.points, order), self.bump(placed.points, order)
-            if placed.minus is not None:
-                # The bump is the same at both points: checks of the problem see to it.
-                of_upper, of_lower = placed.pair_factors
-                lift = of_upper * lift - of_lower * self.lift(placed.minus, order)
+            lift = placed.differences(functools.partial(self.lift, order=order))
+            # The bump is the same at both points of a pair: checks of the problem see to it.
+            bump = self.bump(placed.points, order)
             for field in self.hard_fields:
                 lifts[field, order], bumps[field, order] = lift[:, field], bump[:, field]
         operator = OfV(placed.operator, lifts, bumps)
@@ -149,22 +146,6 @@ class OfV(eqx.Module):
         for lower, rest, count in _leibniz(order):
             total = total + count * self.bump[field, rest] * get(field, lower)
         return total
-
-
-def in_terms_of_u(
-    block: Block, channels: Float[Array, "orders points fields"]
-) -> tuple[Block, Float[Array, "orders points fields"]]:
-    """A block and the channels of v as they were before `wrap`: for u."""
-    operator = block.operator
-    if not isinstance(operator, OfV):
-        return block, channels
-    of_v = lambda field, order: channels[block.orders.index(order), :, field]
-    fields = range(block.num_fields)
-    each = [
-        jnp.stack([operator.channel(of_v, field, order) for field in fields], axis=1)
-        for order in block.orders
-    ]
-    return dataclasses.replace(block, operator=operator.of_u), jnp.stack(each)
 
 
 # ---- The lift ----
@@ -229,20 +210,17 @@ class _HardFaces:
                 self._refuse_velocity(worst, basis, coefficients)
         error = misses[worst] * TOLERANCES[worst.order]
         raise ValueError(
-            f"the hard condition for '{self.field}' on {self._named(worst)} is not resolved: "
+            f"the hard condition for '{self.field}' on {worst.face(self.domain)} is not resolved: "
             f"degree {degree} misses it by {error:.1e} of its size; use hard=False for it"
         )
 
     # ---- Points and values on the faces ----
 
-    def _named(self, trace: HardTrace) -> str:
-        return str(Faces(self.domain, (trace[:2],)))
-
     def _axis(self, trace: HardTrace) -> int:
         return self.domain.names.index(trace.axis)
 
     def _end(self, trace: HardTrace) -> float:
-        return Faces(self.domain, (trace[:2],)).end(*trace[:2])
+        return trace.face(self.domain).end(trace.axis, trace.side)
 
     def _values(self, trace: HardTrace, points: Points) -> Float[np.ndarray, " points"]:
         return values_at(self.traces[trace], self.domain, points)
@@ -299,8 +277,8 @@ class _HardFaces:
             worst = int(np.argmax(np.abs(first - second)))
             if abs(first[worst] - second[worst]) > TOLERANCES[0] * self._size:
                 raise ValueError(
-                    f"the hard conditions for '{self.field}' on {self._named(one)} and "
-                    f"{self._named(other)} disagree: at {self._shown(points[worst])} they are "
+                    f"the hard conditions for '{self.field}' on {one.face(self.domain)} and "
+                    f"{other.face(self.domain)} disagree: at {self._shown(points[worst])} they are "
                     f"{_difference(first[worst], second[worst])}; make them agree, or use "
                     "hard=False for one of them"
                 )
@@ -419,20 +397,12 @@ def _leibniz(order: Order) -> tuple[tuple[Order, Order, int], ...]:
 # ---- Files ----
 
 
-def _stored_powers(value: Any, what: str) -> tuple[tuple[Powers, ...], ...]:
-    fields = []
-    for axes in check_list(value, "the powers of the ansatz"):
-        pairs = []
-        for powers in check_list(axes, "the powers of a field"):
-            pair = tuple(check_list(powers, "the powers along an axis"))
-            if not all(type(power) is int for power in pair) or pair not in ALLOWED_POWERS:
-                raise FileError(
-                    "the powers along an axis must be one of "
-                    f"{', '.join(map(str, ALLOWED_POWERS))}, but are {shown(powers)}"
-                )
-            pairs.append(pair)
-        fields.append(tuple(pairs))
-    return tuple(fields)
+def _stored_powers(value: Any, what: str) -> Powers:
+    pair = tuple(check_list(value, what))
+    if not all(type(power) is int for power in pair) or pair not in ALLOWED_POWERS:
+        allowed = ", ".join(map(str, ALLOWED_POWERS))
+        raise FileError(f"{what} must be one of {allowed}, but are {shown(value)}")
+    return pair
 
 
 def _check_powers(values: StoredArrays) -> None:
@@ -454,8 +424,9 @@ ANSATZ = Record(
     "the ansatz",
     {
         "basis": BASIS,
-        "powers": Plain(
-            _stored_powers, lambda powers: [[list(pair) for pair in axes] for axes in powers]
+        "powers": Listed(
+            Listed(Plain(_stored_powers, list), each="the powers along an axis"),
+            each="the powers of a field",
         ),
     },
     lambda of: {"coefficients": ("float64", (of.basis.num_terms, len(of.powers)))},

@@ -12,7 +12,7 @@ import numpy as np
 from pann.basis import Basis, Fourier, Legendre, PiecewiseLegendre
 from pann.basis.basis import INTEGRAL
 from pann.domain import SIDES, Box, Faces
-from pann.pde.collocation import CONDITION, DATA, EQUATION, Placed
+from pann.pde.collocation import Placed
 from pann.pde.conditions import (
     Break,
     Condition,
@@ -98,7 +98,7 @@ def place_inside(problem: Problem, points: np.ndarray, orders: tuple[Order, ...]
         points = moved_off(problem.domain, points, axis, at)
     problem = problem.traced()
     target = np.zeros((len(points), problem.asked.num_residuals))
-    return Placed("residual", points, target, 1.0, orders, Equation(problem), EQUATION)
+    return Placed("residual", points, target, 1.0, orders, Equation(problem))
 
 
 def place_conditions(
@@ -111,9 +111,7 @@ def place_conditions(
     """
     placed = []
     for number, condition in enumerate(problem.conditions):
-        if isinstance(condition, Break) or (
-            isinstance(condition, Dirichlet | Initial) and condition.hard
-        ):
+        if isinstance(condition, Break) or getattr(condition, "hard", False):
             continue
         name = f"{type(condition).__name__.lower()} {number + 1}"
         new = _Placing(problem, problem.field_number(condition), points_per_axis, on_faces)
@@ -151,7 +149,7 @@ class _Placing:
             case Data():
                 points = np.asarray(condition.points, float)
                 values = values_of_data(condition, domain)
-                return self._channels(points, values, (self._order(),), kind=DATA)
+                return self._channels(points, values, (self._order(),), is_data=True)
             case Periodic():
                 ends = [Faces(domain, ((condition.axis, side),)) for side in SIDES]
                 lower, upper = (
@@ -248,7 +246,7 @@ class _Placing:
         value: Any,
         orders: tuple[Order, ...],
         name: str = "",
-        kind: str = CONDITION,
+        is_data: bool = False,
         minus: np.ndarray | None = None,
     ) -> Placed:
         """Derivatives of the field that have given values, those of a function or at the points."""
@@ -257,7 +255,8 @@ class _Placing:
         each = np.asarray(value, float).reshape(-1, 1)
         target = np.broadcast_to(each, (len(points), len(orders)))
         operator = Channels(self.field, orders)
-        return Placed(name, points, target, 1.0, orders, operator, kind, minus)
+        factors = None if minus is None else np.ones((len(points), 2))
+        return Placed(name, points, target, 1.0, orders, operator, is_data, minus, factors)
 
     def _on_faces(self, faces: Faces) -> tuple[np.ndarray, np.ndarray]:
         return face_points(faces, self.points_per_axis, self.problem.pieces, self.on_faces)

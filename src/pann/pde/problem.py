@@ -41,6 +41,9 @@ class HardTrace(NamedTuple):
     side: str
     order: int
 
+    def face(self, domain: Box) -> Faces:
+        return Faces(domain, ((self.axis, self.side),))
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Problem:
@@ -87,12 +90,6 @@ class Problem:
             both = zip(in_parts(found), in_parts(true), strict=True)
             return tuple(plain_array(left) - plain_array(right) for left, right in both)
 
-        residual.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [
-                inspect.Parameter(key, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-                for key in (*fields, *domain.names)
-            ]
-        )
         free = Problem(domain, residual, (), exact, fields, name=name)
         conditions: list[Condition] = []
         for number, field in enumerate(fields):
@@ -198,9 +195,9 @@ class Problem:
                 new = [HardTrace(str(self.domain.time), "lower", condition.order)]
             for trace in new:
                 if trace in traces:
-                    face = Faces(self.domain, (trace[:2],))
                     raise ValueError(
-                        f"'{field}' has two hard conditions on {face}; keep one of them"
+                        f"'{field}' has two hard conditions on {trace.face(self.domain)}; keep one "
+                        "of them"
                     )
                 traces[trace] = condition.value
         return traces

@@ -130,7 +130,9 @@ class EquationRows(TrainingRows):
             whole = Piece(self.inside, self.weights, self.intervals)
             found = self.sums(whole, parameters, measure, self.conditions)
         else:
-            of_piece = functools.partial(_sums_of_piece, measure=measure)
+            of_piece = lambda parameters, rows, number: rows.sums(
+                rows.piece(number), parameters, measure
+            )
             found = chunks.sum_over(of_piece, self._num_pieces, parameters, self)
             if self.conditions:
                 rest = self.weights[self._num_inside :]
@@ -241,12 +243,6 @@ class EquationRows(TrainingRows):
             weights=jnp.concatenate([self.weights[:count][chosen], self.weights[count:]]),
             intervals=intervals,
         )
-
-
-def _sums_of_piece(
-    parameters: Parameters, rows: EquationRows, number: Int[Array, ""], *, measure: Measure | None
-) -> Sums:
-    return rows.sums(rows.piece(number), parameters, measure)
 
 
 def equation_rows(

@@ -17,7 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core as jax_core
 
-from pann.pde.fields import NeedsNumber, Numbers, Order, is_integral
+from pann.basis.basis import INTEGRAL
+from pann.pde.fields import NeedsNumber, Numbers, Order
 
 NUM_POINTS = 16
 MAX_CHANNELS = 256
@@ -45,12 +46,7 @@ class Wrapped:
 
 
 # Functions of JAX refuse wrapped numbers: as little is wrapped as it takes.
-WAYS = (
-    Wrapped(),
-    Wrapped(coordinates=True),
-    Wrapped(fields=True),
-    Wrapped(coordinates=True, fields=True),
-)
+WAYS = [Wrapped(coordinates, fields) for fields in (False, True) for coordinates in (False, True)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +74,7 @@ class Trace:
 
     @property
     def has_integrals(self) -> bool:
-        return any(is_integral(order) for order in self.orders)
+        return any(INTEGRAL in order for order in self.orders)
 
 
 def trace_residual(

@@ -31,8 +31,8 @@ from pann.pde.placing import OnFaces, place_conditions, place_inside
 from pann.pde.problem import Problem
 from pann.points import uniform
 from pann.regression.fit import relative_l2
-from pann.solvers.setup import CONDITION_WEIGHT, NUM_FRESH, Setup, is_data
-from pann.solvers.solution import Solution
+from pann.solvers.setup import CONDITION_WEIGHT, NUM_FRESH, Setup
+from pann.solvers.solution import Solution, with_report
 from pann.training.task import Watch
 
 # Random points of the errors where the solution is known; of those during training.
@@ -69,7 +69,7 @@ def indicator(
     sizes = field_sizes(model, setup.ansatz, fresh.points)
     # At coordinates of double precision, whatever the model's: their rounding is no residual.
     wide = dataclasses.replace(model, precision="float64")
-    placed = [fresh, *(each for each in conditions if not is_data(each))]
+    placed = [fresh, *(each for each in conditions if not each.is_data)]
     return max(
         residual_of(setup.problem, wide, each, sizes, setup.ansatz, parameters) for each in placed
     )
@@ -129,11 +129,9 @@ def _squares(
     operator = placed.operator.of_u if isinstance(placed.operator, OfV) else placed.operator
     orders = in_terms(placed.orders)
     placed = dataclasses.replace(placed, operator=operator, orders=orders)
-    channels = evaluate_derivatives(model, ansatz, placed.points, orders)
-    if placed.minus is not None:
-        upper, lower = placed.pair_factors
-        minus = evaluate_derivatives(model, ansatz, placed.minus, orders)
-        channels = upper * channels - lower * minus
+    channels = placed.differences(
+        lambda points: evaluate_derivatives(model, ansatz, points, orders)
+    )
     slopes = 2 / model.domain.widths[None]
     if isinstance(model.basis, ElementBasis):
         tree = model.basis.tree
@@ -211,8 +209,7 @@ def assessed(solution: Solution, seed: int, condition_weight: float = CONDITION_
     is_whole = solution.model.domain == problem.domain
     is_trusted = estimate is None or estimate <= TRUSTED
     resolved = bool(is_whole and relative <= RESOLVED and is_trusted)
-    new = dataclasses.replace(report, residual=relative, error_estimate=estimate, resolved=resolved)
-    return dataclasses.replace(solution, report=new)
+    return with_report(solution, residual=relative, error_estimate=estimate, resolved=resolved)
 
 
 def relative_to_truth(error: float) -> float:

@@ -11,14 +11,13 @@ import numpy as np
 
 from pann.io.checkpoint import Checkpoint
 from pann.methods import RunOptions, SolveMethod, Training
-from pann.network.jets import lower_set
 from pann.pde.problem import Problem
 from pann.runtime.limits import Report
-from pann.runtime.memory import COPIES, device_memory
-from pann.solvers.folder import Folder, all_in_folder, configuration, prepared_folder
+from pann.runtime.memory import device_memory
+from pann.solvers.folder import Folder, configuration, in_folder, prepared_folder
 from pann.solvers.gradient import Case, best_solution, make_case, prepare
 from pann.solvers.plan import make_plan
-from pann.solvers.setup import NUM_FRESH
+from pann.solvers.setup import NUM_FRESH, layer_numbers
 from pann.solvers.solution import Solution
 from pann.training import run_recipe
 from pann.training.batch import by_case, check_shapes, check_shared, one_task, side_by_side
@@ -26,17 +25,13 @@ from pann.training.batch import by_case, check_shapes, check_shared, one_task, s
 
 def case_bytes(case: Case) -> float:
     """Tables, and for every trial the derivatives of its layers, at all points."""
-    item = 8 if case.architecture.precision == "float64" else 4
+    item = np.dtype(case.architecture.precision).itemsize
     setup, given = case.setup, case.setup.points
     inside = given if isinstance(given, int) else len(setup.placed(case.basis)[0].points)
     points = inside + (setup.condition_points or 0)
     tables = (points + NUM_FRESH) * case.basis.num_terms * (len(setup.orders) + 1)
-    units = sum(case.architecture.widths) * case.trials
-    layers = points * units * len(lower_set(setup.orders)) * COPIES
+    layers = points * layer_numbers(setup.orders, case.architecture, case.trials)
     return float(item * (tables + layers))
-
-
-# ---- Several cases of one problem as one compiled program ----
 
 
 SHARED = ("basis", "architecture", "recipe", "loss", "preconditioner", "causal", "trials")
@@ -73,9 +68,6 @@ def _counts(rows: Any) -> str:
     return ", ".join(f"{block.x.shape[0]} in {block.name}" for block in rows.blocks)
 
 
-# ---- solve_together(problem, cases): several sets of points or seeds, trained as one program ----
-
-
 def solve_together(
     problem: Problem,
     cases: Sequence[Mapping[str, Any]],
@@ -103,7 +95,7 @@ def solve_together(
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         if folder is None:
             return solve_group(made, Checkpoint(), progress, begin)
-        return all_in_folder(
+        return in_folder(
             folder,
             _description(made),
             problem,

@@ -130,15 +130,14 @@ _linearize = for_few_runs(_linearize_block, static_argnames="names")
 def equation_and_data(blocks: tuple[Block, ...], unknowns: Unknowns) -> tuple[Rows, Rows]:
     """The rows of the equation with its conditions, and those of the data."""
     names = tuple(unknowns.parameters)
-    is_data = lambda block: block.kind == "data"
-    data = tuple(block for block in blocks if is_data(block))
-    return Rows(tuple(block for block in blocks if not is_data(block)), names), Rows(data, names)
+    equation = tuple(block for block in blocks if not block.is_data)
+    data = tuple(block for block in blocks if block.is_data)
+    return Rows(equation, names), Rows(data, names)
 
 
 def arrays_of(unknowns: Unknowns) -> tuple[Vector, Vector]:
     """b, with the coefficients of the first field, of the second, ..., and the parameters."""
-    theta = np.array([float(value) for value in unknowns.parameters.values()])
-    return np.asarray(unknowns.b).T.ravel(), theta
+    return np.asarray(unknowns.b).T.ravel(), np.array(list(unknowns.numbers.values()))
 
 
 def unknowns_of(b: Vector, theta: Vector, like: Unknowns) -> Unknowns:
@@ -652,16 +651,6 @@ class ReducedProblem:
         return _norm(columns @ step) <= enough
 
 
-def reduced_problem(blocks: tuple[Block, ...], unknowns: Unknowns) -> ReducedProblem:
-    equation, data = equation_and_data(blocks, unknowns)
-    at_zero = data.linearize(np.zeros(unknowns.b.size), np.ones(len(data.names)))
-    counts = [np.full(block.num_points, block.num_points) for block in data.blocks]
-    scale = np.sqrt(np.concatenate(counts))
-    return ReducedProblem(
-        equation, scale[:, None] * data.jacobian(at_zero), scale * at_zero.residual
-    )
-
-
 def is_determined(blocks: tuple[Block, ...], basis: Basis, unknowns: Unknowns) -> bool:
     """Whether equation and conditions leave no direction of b open.
 
@@ -695,7 +684,13 @@ def fit_reduced(
 
     None if there is no solution for any of them.
     """
-    problem, (b, theta) = reduced_problem(blocks, unknowns), arrays_of(unknowns)
+    equation, data = equation_and_data(blocks, unknowns)
+    b, theta = arrays_of(unknowns)
+    at_zero = data.linearize(np.zeros(len(b)), np.ones(len(theta)))
+    counts = [np.full(block.num_points, block.num_points) for block in data.blocks]
+    scale = np.sqrt(np.concatenate(counts))
+    design = scale[:, None] * data.jacobian(at_zero)
+    problem = ReducedProblem(equation, design, scale * at_zero.residual)
     others = [np.array([guess[name] for name in unknowns.parameters]) for guess in guesses]
     solved = [problem.forward(start, b) for start in (theta, *others)]
     found = [each for each in solved if each is not None]

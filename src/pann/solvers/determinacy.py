@@ -6,6 +6,7 @@ anything else is refused with a hint at what is missing.
 """
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -91,6 +92,8 @@ def without_free_part(
     return Unknowns(jnp.asarray(b, unknowns.b.dtype), unknowns.parameters)
 
 
+# Found once for a problem with its trace, which does not change.
+@functools.lru_cache(maxsize=32)
 def is_linear(problem: Problem) -> bool:
     """Whether the residual is affine in the fields: N(2v + 3w) + 4 N(0) = 2 N(v) + 3 N(w).
 
@@ -104,10 +107,8 @@ def is_linear(problem: Problem) -> bool:
 
     @jax.jit
     def computed(of_v: jax.Array, of_w: jax.Array) -> jax.Array:
-        get = lambda field, order: jnp.full(
-            len(points), of_v * v[field, order] + of_w * w[field, order]
-        )
-        parts = problem.evaluate(get, jnp.asarray(points), problem.parameters)
+        mixed = {channel: of_v * v[channel] + of_w * w[channel] for channel in channels}
+        parts = problem.evaluate_at(jnp.asarray(points), mixed)
         return jnp.stack([jnp.broadcast_to(part, len(points)) for part in parts])
 
     def residual(of_v: float, of_w: float) -> np.ndarray:

@@ -6,7 +6,6 @@ import datetime
 import hashlib
 import os
 import pathlib
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -18,30 +17,14 @@ from pann.basis import Basis
 from pann.io import FileError, read
 from pann.io.checkpoint import Checkpoint, open_checkpoint
 from pann.model.architecture import Architecture
-from pann.pde.collocation import make_block
+from pann.pde.collocation import Placed
 from pann.pde.problem import Problem
+from pann.runtime.atomic import check_folder
 from pann.runtime.limits import Progress, Report
 from pann.solvers.setup import Setup
 from pann.solvers.solution import Solution, load
 
 LOG, SOLUTION = "log.txt", "solution.pann"
-
-
-class TextLog:
-    """A `report` that appends to `log.txt` in a folder."""
-
-    def __init__(self, folder: pathlib.Path):
-        self.path = folder / LOG
-
-    def __call__(self, progress: Progress) -> None:
-        figures = "  ".join(f"{name} {value:.4e}" for name, value in progress.figures.items())
-        self.write(f"{progress.what} {progress.step:,} of {progress.num_steps:,}  {figures}")
-
-    def write(self, text: str) -> None:
-        now = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S")
-        # The work is worth more than its log: a full disk is met again by the checkpoint.
-        with contextlib.suppress(OSError), open(self.path, "a", encoding="utf-8") as file:
-            file.write(f"{now}  {text}\n")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,33 +43,6 @@ class Folder:
 def in_folder(
     folder: Folder,
     configuration: dict[str, str],
-    setup: Setup,
-    work: Callable[..., Solution],
-    *,
-    begin: float,
-    resume: bool,
-) -> Solution:
-    """Do the work, or go on with it; what is finished is read."""
-
-    def alone(checkpoint: Checkpoint, report: Report, begin: float) -> list[Solution]:
-        return [work(setup.with_run(checkpoint=checkpoint, report=report), begin=begin)]
-
-    (solution,) = all_in_folder(
-        folder,
-        configuration,
-        setup.problem,
-        setup.report,
-        alone,
-        (SOLUTION,),
-        begin=begin,
-        resume=resume,
-    )
-    return solution
-
-
-def all_in_folder(
-    folder: Folder,
-    configuration: dict[str, str],
     problem: Problem,
     report: Report,
     work: Callable[[Checkpoint, Report, float], list[Solution]],
@@ -95,56 +51,55 @@ def all_in_folder(
     begin: float,
     resume: bool,
 ) -> list[Solution]:
-    """The same for work that gives several solutions, one for each name of a file.
+    """Do the work, or go on with it; what is finished is read.
 
-    `work` gets a checkpoint, a progress callback, and when it began, less the time before.
+    It gives a solution for each name of a file. `work` gets a checkpoint, a progress callback, and
+    when it began, less the time before.
     """
     path = pathlib.Path(folder.path)
     checkpoint, finished = open_checkpoint(
         path, configuration, resume=resume, interval=folder.checkpoint_every
     )
-    paths, log = [path / name for name in file_names], TextLog(path)
-    if finished and all(path.exists() for path in paths):
-        return [dataclasses.replace(load(read(path)), problem=problem) for path in paths]
+    files = [path / name for name in file_names]
+    if finished and all(file.exists() for file in files):
+        return [dataclasses.replace(load(read(file)), problem=problem) for file in files]
     before = checkpoint.seconds_before
-    log.write(f"{problem.name}: " + (f"resumed after {before:.0f} s" if before else "begun"))
+
+    def log(text: str) -> None:
+        now = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        # The work is worth more than its log: a full disk is met again by the checkpoint.
+        with contextlib.suppress(OSError), open(path / LOG, "a", encoding="utf-8") as stream:
+            stream.write(f"{now}  {text}\n")
 
     def logged(progress: Progress) -> None:
-        log(progress)
+        figures = "  ".join(f"{name} {value:.4e}" for name, value in progress.figures.items())
+        log(f"{progress.what} {progress.step:,} of {progress.num_steps:,}  {figures}")
         report(progress)
 
+    log(f"{problem.name}: " + (f"resumed after {before:.0f} s" if before else "begun"))
     try:
         solutions = work(checkpoint, logged, begin - before)
     except BaseException as error:
-        log.write(f"stopped by {type(error).__name__} after {time.perf_counter() - begin:.0f} s")
+        log(f"stopped by {type(error).__name__} after {time.perf_counter() - begin:.0f} s")
         with contextlib.suppress(FileError):
             checkpoint.flush()
         raise
-    for solution, path in zip(solutions, paths, strict=True):
-        solution.save(path)
+    for solution, file in zip(solutions, files, strict=True):
+        solution.save(file)
     if stopped := next((s.report.stopped for s in solutions if s.report.stopped), None):
         # Not finished: `resume=True` goes on from here.
         checkpoint.flush()
-        log.write(f"stopped by {stopped} after {time.perf_counter() - begin + before:.0f} s")
+        log(f"stopped by {stopped} after {time.perf_counter() - begin + before:.0f} s")
         return solutions
     checkpoint.close()
-    log.write(f"finished after {time.perf_counter() - begin + before:.0f} s")
+    log(f"finished after {time.perf_counter() - begin + before:.0f} s")
     return solutions
 
 
 def prepared_folder(out: str | os.PathLike[str] | Folder) -> Folder:
     """Make the folder, and find out before the work whether it can be written to."""
     folder = out if isinstance(out, Folder) else Folder(out)
-    path = pathlib.Path(folder.path)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path):
-            pass
-    except FileExistsError:
-        raise ValueError(f"'{path}' is a file; out names a folder") from None
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ValueError(f"cannot write to the folder '{path}': {reason}") from None
+    check_folder(folder.path, create=True)
     return folder
 
 
@@ -178,7 +133,7 @@ def configuration(
             f"{each.name} {len(each.points):,} ({_hash(each.points)})" for each in placed[1:]
         ),
         "basis": _hash(*(each.indices for each in ladder)),
-        "equation and conditions": _measured(setup, basis),
+        "equation and conditions": _measured(setup, placed, basis),
     }
     return plain | dict(given) | derived
 
@@ -191,18 +146,14 @@ def _hash(*arrays: object) -> str:
     return digest.hexdigest()[:12]
 
 
-def _measured(setup: Setup, basis: Basis) -> str:
+def _measured(setup: Setup, placed: Sequence[Placed], basis: Basis) -> str:
     """Functions have no name to compare: the size of every residual at one arbitrary state."""
     problem = setup.problem
     draws = np.random.default_rng(0).normal(size=(basis.num_terms, len(problem.fields)))
     b = jnp.asarray(draws / (1 + np.asarray(basis.degrees, float)[:, None]) ** 2)
     parameters = {name: jnp.asarray(value + 0.1) for name, value in problem.parameters.items()}
-    blocks = [
-        setup.fresh(basis),
-        *(make_block(each, problem, basis, "float64") for each in setup.placed(basis)[1:]),
-    ]
     sizes = [
         jnp.linalg.norm(block.residual(block.polynomial_channels(b), parameters))
-        for block in blocks
+        for block in (setup.fresh(basis), *setup.blocks(placed[1:], basis))
     ]
     return ", ".join(f"{float(size):.8g}" for size in sizes)

@@ -2,8 +2,6 @@
 
 import dataclasses
 import time
-from collections.abc import Sequence
-from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from pann.basis import Basis, orthonormal_scales
-from pann.methods import RunOptions, SolveMethod, Training
+from pann.methods import RunOptions, Training
 from pann.methods.training import WEIGHTINGS
 from pann.model.architecture import Architecture
 from pann.model.pann import PANN, Parameters
@@ -23,7 +21,7 @@ from pann.solvers.newton import start
 from pann.solvers.plan import Plan
 from pann.solvers.polynomial import carried
 from pann.solvers.setup import Setup, cached_points, gradient_chunking
-from pann.solvers.solution import Report, Solution, filled, trial_figures
+from pann.solvers.solution import Report, Solution, filled, trial_figures, with_report
 from pann.training import (
     LBFGS,
     PAPER_EQUATIONS,
@@ -40,16 +38,6 @@ from pann.training.task import unstack
 
 # What the stages of regression call the error at rows held out.
 HELD_OUT = {"held_out": "fresh residual"}
-
-
-def balanced(recipe: Recipe, balance: GradNorm | None) -> Recipe:
-    """The recipe with GradNorm in its Adam stages."""
-    if balance is None:
-        return recipe
-    return tuple(
-        dataclasses.replace(stage, balance=balance) if isinstance(stage, Adam) else stage
-        for stage in recipe
-    )
 
 
 def stages_of(method: Training) -> Recipe:
@@ -79,26 +67,28 @@ def make_case(
             "leave it out, or give constraint='E'"
         )
     weight = 1e-3 if method.constraint_weight is None else method.constraint_weight
-    chosen = [WEIGHTINGS[each] if isinstance(each, str) else each for each in method.weighting]
+    recipe, causal = stages_of(method), None
+    for each in method.weighting:
+        weighting = WEIGHTINGS[each] if isinstance(each, str) else each
+        if isinstance(weighting, GradNorm):
+            recipe = tuple(
+                dataclasses.replace(stage, balance=weighting) if isinstance(stage, Adam) else stage
+                for stage in recipe
+            )
+        else:
+            causal = weighting
     return Case(
         plan.setup,
         plan.ladder[0],
         plan.architectures[0],
-        recipe=balanced(stages_of(method), _only(GradNorm, chosen)),
+        recipe=recipe,
         loss=Loss(method.constraint, weight, reduction=method.reduction),
         preconditioner=method.preconditioner,
-        causal=_only(Causal, chosen),
+        causal=causal,
         trials=run.trials,
         start_from=start_from,
         method=method,
     )
-
-
-Kind = TypeVar("Kind")
-
-
-def _only(kind: type[Kind], given: Sequence[object]) -> Kind | None:
-    return next((each for each in given if isinstance(each, kind)), None)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -113,8 +103,8 @@ class Case:
     preconditioner: bool
     causal: Causal | None
     trials: int
-    start_from: Solution | None = None
-    method: Training | None = None
+    start_from: Solution | None
+    method: Training
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -122,8 +112,7 @@ class Prepared:
     """A case with the rows that it is trained on, and its trials before training."""
 
     case: Case
-    conditions: list[Placed]
-    num_points: int
+    placed: list[Placed]
     task: Task
     starts: Parameters
 
@@ -165,7 +154,7 @@ def prepare(case: Case) -> Prepared:
         ones = {name: jnp.ones((), precision) for name in rows.names}
         starts = [dataclasses.replace(each, balance=ones) for each in starts]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
-    return Prepared(case, placed[1:], sum(len(each.points) for each in placed), task, stacked)
+    return Prepared(case, placed, task, stacked)
 
 
 def best_solution(
@@ -182,14 +171,10 @@ def best_solution(
         for trial, parameters in enumerate(unstack(trained, case.trials))
     ]
     best = int(np.nanargmin(errors)) if np.any(np.isfinite(errors)) else 0
-    report = dataclasses.replace(
-        solutions[best].report,
-        trials=[trial_figures(each, setup.seed + trial) for trial, each in enumerate(solutions)],
-    )
-    method: SolveMethod | None = None
-    if case.method is not None:
-        method = filled(case.method, solutions[best], [case.basis], case.architecture)
-    return dataclasses.replace(solutions[best], report=report, method=method)
+    figures = [trial_figures(each, setup.seed + trial) for trial, each in enumerate(solutions)]
+    solution = with_report(solutions[best], trials=figures)
+    method = filled(case.method, solution, [case.basis], case.architecture)
+    return dataclasses.replace(solution, method=method)
 
 
 def _told(progress: Progress) -> Progress:
@@ -242,8 +227,8 @@ def _solution(
         report=Report(
             how=f"gradients on both halves: {stages}",
             degree=int(np.max(basis.degrees, initial=0)),
-            num_points=prepared.num_points,
-            residual=indicator(setup, prepared.conditions, whole, wide.equation),
+            num_points=sum(len(each.points) for each in prepared.placed),
+            residual=indicator(setup, prepared.placed[1:], whole, wide.equation),
             rel_l2=rel_l2,
             stop="; ".join((last.reasons[trial], *last.notes)),
             seconds=seconds,

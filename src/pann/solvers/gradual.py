@@ -11,14 +11,14 @@ from typing import Any, overload
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from pann.pde.collocation import Block, ChunkedBlock, Get, Operator
+from pann.pde.problem import Problem
+from pann.solvers.determinacy import is_linear
 
-# Few points and channels of several sizes show whether an operator is linear.
+# At so many points it shows whether the linearization is finite.
 NUM_TRIED = 64
-LINEAR = 1e-10
 
 
 class Gradual(eqx.Module):
@@ -54,24 +54,16 @@ def gradual(block: Block | ChunkedBlock, fraction: float) -> Block | ChunkedBloc
     return dataclasses.replace(block, operator=whole)
 
 
-def has_a_first_step(block: Block) -> bool:
-    """Whether the operator is nonlinear, and has a finite linearization at zero."""
-    count = min(NUM_TRIED, block.num_points)
-    few = jax.tree.map(lambda array: array[:count], block)
-    rng = np.random.default_rng(0)
-    sizes = 10.0 ** rng.uniform(-1, 1, (1, count, 1))
-    drawn = sizes * rng.normal(size=(len(block.orders), count, block.num_fields))
-    found = _both(few, jnp.asarray(drawn, block.x.dtype))
-    linear, slopes, whole, size = (np.asarray(array) for array in found)
-    if not (np.all(np.isfinite(linear)) and np.all(np.isfinite(slopes))):
+def has_a_first_step(problem: Problem, block: Block) -> bool:
+    """Whether the equation is nonlinear, and has a finite linearization at zero."""
+    if is_linear(problem):
         return False
-    return bool(np.any(np.abs(whole - linear) > LINEAR * size))
+    few = jax.tree.map(lambda array: array[:NUM_TRIED], block)
+    residual, slopes = _at_zero(few)
+    return bool(jnp.all(jnp.isfinite(residual)) & jnp.all(jnp.isfinite(slopes)))
 
 
 @eqx.filter_jit
-def _both(block: Block, channels: Array) -> tuple[Array, Array, Array, Array]:
-    """The residual with and without nonlinear terms, the slopes without, the size of all terms."""
-    linear, slopes = gradual(block, 0.0).linearize(channels, {})
-    terms = jnp.einsum("opf,ofpr->ofpr", jnp.abs(channels), jnp.abs(slopes))
-    size = jnp.sum(terms, axis=(0, 1)) + jnp.abs(block.residual(jnp.zeros_like(channels), {}))
-    return linear, slopes, block.residual(channels, {}), size
+def _at_zero(block: Block) -> tuple[Array, Array]:
+    zero = jnp.zeros((len(block.orders), block.num_points, block.num_fields), block.x.dtype)
+    return gradual(block, 0.0).linearize(zero, {})

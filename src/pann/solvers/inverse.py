@@ -19,7 +19,7 @@ import numpy as np
 
 from pann.basis import Basis, make_basis, orthonormal_scales
 from pann.io.checkpoint import Saved, packed, unpacked
-from pann.pde.collocation import Block, make_block
+from pann.pde.collocation import Block
 from pann.pde.conditions import Data
 from pann.pde.problem import Problem
 from pann.points import Points, tensor_grid
@@ -37,9 +37,9 @@ from pann.solvers.data_fit import (
     smooth_fit,
 )
 from pann.solvers.newton import Unknowns, newton, start
-from pann.solvers.polynomial import carried, is_small, polynomial_model
+from pann.solvers.polynomial import carried, last_small, polynomial_model
 from pann.solvers.setup import CONDITION_WEIGHT, Setup
-from pann.solvers.solution import Report, Solution, progress_of
+from pann.solvers.solution import Report, Solution, progress_of, with_report
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,8 +145,8 @@ def solve_inverse(
     rel_l2, field_errors = relative_errors(problem, solution.model, setup.ansatz)
     scores = [each.score for each in fits if math.isfinite(each.score)]
     misfits = [each.misfit for each in fits]
-    report = dataclasses.replace(
-        solution.report,
+    solution = with_report(
+        solution,
         rel_l2=rel_l2,
         field_errors=field_errors,
         stop=trouble or "converged: a larger basis moves the parameters by less than noise does",
@@ -157,12 +157,10 @@ def solve_inverse(
         history=solution.report.history
         | {"cross-validated error": scores, "misfit of the data": misfits},
     )
-    small = [
-        each for each in solutions if is_small(problem, each.model.product_basis)
-    ] or solutions[:1]
+    small = last_small(problem, solutions)
     return Found(
-        dataclasses.replace(solution, report=report),
-        dataclasses.replace(small[-1], report=report, parameters=solution.parameters),
+        solution,
+        dataclasses.replace(small, report=solution.report, parameters=solution.parameters),
         # A network's steps are damped: data of a smaller weight would be fitted last.
         dataclasses.replace(setup, data_weight=max(fit.weight, 1.0)),
         None if trouble or len(solutions) == 1 else solutions[-2],
@@ -188,17 +186,17 @@ def _on_basis(
     if done is not None:
         fit = _restored(done, unknowns)
     else:
-        blocks = tuple(make_block(each, problem, basis, "float64") for each in placed)
+        blocks = setup.blocks(placed, basis)
         fit = _fit(blocks, basis, unknowns, is_reduced, before, fit_before)
         checkpoint.finish(functools.partial(_saved, fit))
     how = "least squares of the data on the parameters, the polynomial solved for at each"
     if fit.weight > 0:
         how = f"Gauss-Newton on the polynomial and the parameters, data of weight {fit.weight:.2g}"
     if fit.weight > 0 and fit.misfit <= TUNING.exact * fit.size:
-        weighted = dataclasses.replace(setup, data_weight=fit.weight).blocks(basis, "float64")
-        fit = dataclasses.replace(fit, unknowns=newton(weighted, fit.unknowns)[0])
-    whole = polynomial_model(problem.domain, basis, fit.unknowns, "float64")
-    rounded = dataclasses.replace(fit.unknowns, b=fit.unknowns.b.astype(precision))
+        weighted = dataclasses.replace(setup, data_weight=fit.weight).placed(basis)
+        unknowns, _ = newton(setup.blocks(weighted, basis), fit.unknowns)
+        fit = dataclasses.replace(fit, unknowns=unknowns)
+    whole = polynomial_model(problem.domain, basis, fit.unknowns.b)
     report = Report(
         how=how,
         degree=int(np.max(basis.degrees, initial=0)),
@@ -210,9 +208,10 @@ def _on_basis(
         history={"sum of squares": fit.sums},
         parameter_deviations=fit.deviations,
     )
-    parameters = {name: float(value) for name, value in fit.unknowns.parameters.items()}
+    rounded = fit.unknowns.b.astype(precision)
     model = polynomial_model(problem.domain, basis, rounded, precision)
-    return fit, Solution(model, problem.fields, parameters, report, problem, setup.ansatz)
+    numbers = fit.unknowns.numbers
+    return fit, Solution(model, problem.fields, numbers, report, problem, setup.ansatz)
 
 
 def _fit(
@@ -224,7 +223,7 @@ def _fit(
     fit_before: DataFit | None,
 ) -> DataFit:
     """Begun with the solution before, or with the data; on small bases from several guesses."""
-    guess = {name: float(value) for name, value in unknowns.parameters.items()}
+    guess = unknowns.numbers
     is_first = before is None or not np.any(before.model.parameters.b)
     is_tried = is_first or unknowns.b.size <= TUNING.few_columns
     smooth = smooth_fit(blocks, basis, unknowns) if is_tried else SmoothFit(unknowns)
@@ -233,8 +232,7 @@ def _fit(
     begun = None if before is None or is_first else carried(before, basis, unknowns)
     fit = None
     if is_reduced:
-        fitted = {name: float(value) for name, value in by_equation.parameters.items()}
-        guesses = [guess, fitted, *other_guesses(guess)] if is_tried else []
+        guesses = [guess, by_equation.numbers, *other_guesses(guess)] if is_tried else []
         fit = fit_reduced(blocks, smooth.unknowns if begun is None else begun, guesses)
     if fit is None:
         is_near = fit_before is not None and fit_before.weight > 0
@@ -250,7 +248,7 @@ def _is_determined(setup: Setup, basis: Basis) -> bool:
     if _has_products(problem):
         basis = _products(problem, [TUNING.check_level[dimension - 1]] * dimension)
         setup = dataclasses.replace(setup, points=_points(problem, basis))
-    blocks = setup.blocks(basis, "float64")
+    blocks = setup.blocks(setup.placed(basis), basis)
     unknowns = start(basis.num_terms, len(problem.fields), problem.parameters, "float64")
     return is_determined(blocks, basis, unknowns)
 

@@ -27,8 +27,13 @@ from pann.runtime.limits import Stopped
 from pann.solvers.newton import Blocks, Unknowns, columns_by_b, in_parts
 from pann.training.gauss_newton import moved_network, network_only
 
+# The first damping, and the steps without a lower residual at fresh points that end the work.
+DAMPING, PATIENCE = 1e-2, 40
+
 
 class State(eqx.Module):
+    """The network, in parameters without a polynomial, and what goes with it."""
+
     parameters: Parameters
     unknowns: Unknowns
 
@@ -37,13 +42,13 @@ class State(eqx.Module):
 class LevenbergOutcome:
     """The residual's norm at the training and at fresh points after every step, and the reason.
 
-    `is_stopped` where a time limit, or Ctrl-C, ended the steps.
+    `stopped` is the time limit, or Ctrl-C, that ended the steps before.
     """
 
     training: list[float]
     fresh: list[float]
     reason: str
-    is_stopped: bool = False
+    stopped: str | None = None
 
     @property
     def num_steps(self) -> int:
@@ -53,23 +58,19 @@ class LevenbergOutcome:
 def levenberg_marquardt(
     blocks: Blocks,
     fresh: tuple[Block, ...],
-    parameters: Parameters,
-    unknowns: Unknowns,
+    start: State,
     domain: Box,
     *,
-    iterations: int = 200,
-    damping: float = 1e-2,
-    patience: int = 40,
+    iterations: int,
     report: Callable[[int, float], None] = lambda step, value: None,
     checkpoint: Checkpoint = NOWHERE,
-) -> tuple[Parameters, Unknowns, LevenbergOutcome]:
+) -> tuple[State, LevenbergOutcome]:
     """Train the network and b together; the state with the least residual at fresh points."""
-    state = best = State(parameters, unknowns)
+    state = best = start
     done, saved = checkpoint.done(), checkpoint.under_way()
     if done is not None:
-        best = unpacked("best", done.arrays, best)
-        return best.parameters, best.unknowns, _restored_outcome(done)
-    damped = lm.first_damping(damping)
+        return unpacked("best", done.arrays, best), _restored_outcome(done)
+    damped = lm.first_damping(DAMPING)
     if saved is not None:
         state, best = (unpacked(name, saved.arrays, state) for name in ("state", "best"))
         damped = unpacked("damping", saved.arrays, damped)
@@ -80,7 +81,7 @@ def levenberg_marquardt(
         training = [float(_norm(blocks, state, domain))]
         best_fresh = float(_norm(fresh, state, domain))
         at_fresh, lowered = [best_fresh], 0
-    reason, is_stopped = "all steps done", False
+    reason, stopped = "all steps done", None
     with threadpool_limits(1):
         for step in range(len(training) - 1, iterations):
             norm = jnp.asarray(training[-1])
@@ -99,16 +100,16 @@ def levenberg_marquardt(
             checkpoint.keep(functools.partial(_saved, outcome, trees, lowered, best_fresh))
             try:
                 report(step + 1, at_fresh[-1])
-            except Stopped as stopped:
-                reason, is_stopped = f"stopped by {stopped}", True
+            except Stopped as end:
+                reason, stopped = f"stopped by {end}", str(end)
                 break
-            if step - lowered >= patience:
+            if step - lowered >= PATIENCE:
                 reason = "the residual at fresh points stopped falling"
                 break
-    outcome = LevenbergOutcome(training, at_fresh, reason, is_stopped)
-    if not is_stopped:
+    outcome = LevenbergOutcome(training, at_fresh, reason, stopped)
+    if stopped is None:
         checkpoint.finish(functools.partial(_saved, outcome, {"best": best}, lowered, best_fresh))
-    return best.parameters, best.unknowns, outcome
+    return best, outcome
 
 
 def _saved(
@@ -175,8 +176,7 @@ def linearized(blocks: Blocks, state: State, domain: Box) -> DampedProblem:
 
 def residual_norm(blocks: Blocks, state: State, domain: Box) -> Float[Array, ""]:
     def square(block: Block) -> Float[Array, ""]:
-        channels = block.polynomial_channels(state.unknowns.b)
-        channels = channels + block_channels(block, state.parameters, domain)
+        channels = _channels(block, state, domain)
         return jnp.sum(block.residual(channels, state.unknowns.parameters) ** 2)
 
     return jnp.sqrt(sum((block.total(square) for block in blocks), jnp.zeros(())))
@@ -185,15 +185,21 @@ def residual_norm(blocks: Blocks, state: State, domain: Box) -> Float[Array, ""]
 _norm = eqx.filter_jit(residual_norm)
 
 
+def _channels(block: Block, state: State, domain: Box) -> Float[Array, "orders points fields"]:
+    """The channels of both halves."""
+    polynomial = block.polynomial_channels(state.unknowns.b)
+    return polynomial + block_channels(block, state.parameters, domain)
+
+
 def jacobians(
     blocks: Blocks, state: State, domain: Box
 ) -> tuple[Float[Array, " rows"], Float[Array, "rows terms"], Float[Array, "rows parameters"]]:
     """The residual, and its derivatives by b and by the network's parameters."""
 
     def of_block(block: Block, state: State) -> Columns:
-        own = block_channels(block, state.parameters, domain)
-        by_network = network_jacobian(block, own, state, domain)
-        return *columns_by_b(block, (state.unknowns, own)), by_network
+        channels = _channels(block, state, domain)
+        by_b = columns_by_b(block, channels, state.unknowns.parameters)
+        return *by_b, network_jacobian(block, channels, state, domain)
 
     found = zip(*(block.columns(of_block, state) for block in blocks), strict=True)
     residual, by_b, by_network = (jnp.concatenate(each) for each in found)
@@ -204,8 +210,7 @@ def network_jacobian(
     block: Block, channels: Array, state: State, domain: Box
 ) -> Float[Array, "rows parameters"]:
     """d residual / d network: at each point the slopes times the channels' derivatives."""
-    total = block.polynomial_channels(state.unknowns.b) + channels
-    _, slopes = block.linearize(total, state.unknowns.parameters)
+    _, slopes = block.linearize(channels, state.unknowns.parameters)
     moving, fixed = eqx.partition(network_only(state.parameters), trainable(state.parameters))
 
     def combined(moving: Parameters, ends: tuple[Array, ...], slope: Array) -> Array:
@@ -226,13 +231,6 @@ def network_jacobian(
         ends = (block.x, block.x_minus, block.factors)
     rows = jax.vmap(row)(ends, jnp.moveaxis(slopes, 2, 0))
     return rows.reshape(-1, rows.shape[2])
-
-
-def backgrounds(
-    blocks: tuple[Block, ...], parameters: Parameters, domain: Box
-) -> tuple[Float[Array, "orders points fields"], ...]:
-    """The network's channels at the points of each block."""
-    return tuple(block_channels(block, parameters, domain) for block in blocks)
 
 
 def residual_sizes(block: Block | ChunkedBlock, unknowns: Unknowns) -> Float[np.ndarray, " points"]:

@@ -28,7 +28,7 @@ from pann.runtime.limits import Progress, Stopped, product_rate
 from pann.solvers.assessment import indicator, relative_errors
 from pann.solvers.gradual import gradual, has_a_first_step
 from pann.solvers.inverse import is_inverse, solve_inverse
-from pann.solvers.levenberg import LevenbergOutcome, levenberg_marquardt, residual_sizes
+from pann.solvers.levenberg import LevenbergOutcome, State, levenberg_marquardt, residual_sizes
 from pann.solvers.newton import Blocks, Unknowns
 from pann.solvers.polynomial import (
     NEAR,
@@ -39,7 +39,7 @@ from pann.solvers.polynomial import (
     stopped_by,
 )
 from pann.solvers.setup import Setup
-from pann.solvers.solution import Solution, progress_of, trial_figures
+from pann.solvers.solution import Solution, progress_of, trial_figures, with_report
 
 # A network that leaves more than this fraction of the residual is of little help.
 LITTLE = 0.1
@@ -55,34 +55,29 @@ COMPILATION_SECONDS = 10.0
 # Floating-point operations of a step over rows x columns^2, the Jacobian's included.
 STEP_WORK = 6.0
 
-_Start = tuple[Parameters, Unknowns]
-_Trained = tuple[Parameters, Unknowns, LevenbergOutcome]
+_Trained = tuple[State, LevenbergOutcome]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Networks:
+class Networks:
     """What is tried: architectures that compete, each of them from so many seeds.
 
-    The first trial goes on with the network of `start_from`, if there is one. `begin` is when the
-    solve began, by time.perf_counter().
+    If they are `asked_for` one is trained in any case. The first trial goes on with the network of
+    `start_from`, if there is one.
     """
 
     architectures: Sequence[Architecture]
-    trials: int
     iterations: int
-    start_from: Solution | None
-    begin: float
+    asked_for: bool
+    trials: int = 1
+    start_from: Solution | None = None
 
 
 def solve_second_order(
     setup: Setup,
     *,
     ladder: Sequence[Basis],
-    architectures: Sequence[Architecture],
-    always_network: bool,
-    trials: int,
-    iterations: int,
-    start_from: Solution | None,
+    networks: Networks,
     begin: float,
     elements: Callable[..., Solution] | None = None,
 ) -> Solution:
@@ -91,46 +86,40 @@ def solve_second_order(
     `elements`, where they are allowed, come between the two: they take the polynomial's solution
     and give a better one, or the same.
 
-    Several architectures compete. Where parameters are to be found from data, a small residual is
-    not all, and a network is trained only if asked for. A network cannot be integrated: equations
-    with integrals are left to the polynomial.
+    Where parameters are to be found from data, a small residual is not all, and a network is
+    trained only if asked for. A network cannot be integrated: equations with integrals are left to
+    the polynomial.
     """
-    problem, first = setup.problem, architectures[0]
+    problem, first, start_from = setup.problem, networks.architectures[0], networks.start_from
     if is_inverse(problem):
         solution, small, setup, _ = solve_inverse(setup, ladder, first.precision, start_from, begin)
-        has_network = always_network
+        has_network = networks.asked_for
     else:
+        has_elements = elements is not None
         solution, small = climb(
-            setup,
-            ladder,
-            first.precision,
-            start_from,
-            begin,
-            has_elements=elements is not None,
+            setup, ladder, first.precision, start_from, begin, has_elements=has_elements
         )
         if elements is not None and solution.residual > UNRESOLVED and not solution.report.stopped:
             solution = elements(setup, solution, begin=begin)
-        has_network = always_network or solution.residual > UNRESOLVED
+        has_network = networks.asked_for or solution.residual > UNRESOLVED
     if has_integrals(problem):
-        if always_network and first.widths:
+        if networks.asked_for and first.widths:
             raise ValueError(
                 "integrals are computed for polynomials alone; use pann.Polynomial(...)"
             )
         has_network = False
-    figures = [trial_figures(solution, setup.seed)] * trials
+    figures = [trial_figures(solution, setup.seed)] * networks.trials
     if has_network and first.widths and not solution.report.stopped:
-        networks = _Networks(architectures, trials, iterations, start_from, begin)
         solution = _announced(setup, solution, small, networks)
         if not solution.report.stopped:
-            solution, figures = _best_trial(setup, solution, small, networks)
-    report = dataclasses.replace(solution.report, trials=figures)
+            solution, figures = _best_trial(setup, solution, small, networks, begin)
+    stop = solution.report.stop
     if is_inverse(problem) and solution.model.num_units > 0:
-        stop = f"parameters fitted with the network, deviations unknown; {report.stop}"
-        report = dataclasses.replace(report, stop=stop)
-    return dataclasses.replace(solution, report=report)
+        stop = f"parameters fitted with the network, deviations unknown; {stop}"
+    return with_report(solution, trials=figures, stop=stop)
 
 
-def _announced(setup: Setup, solution: Solution, small: Solution, networks: _Networks) -> Solution:
+def _announced(setup: Setup, solution: Solution, small: Solution, networks: Networks) -> Solution:
     """Report that networks come next, and about how long they take; stop if time is up.
 
     A step factorizes a Jacobian of all columns, at the speed of a product of matrices. There are
@@ -155,7 +144,7 @@ def _announced(setup: Setup, solution: Solution, small: Solution, networks: _Net
 
 
 def _best_trial(
-    setup: Setup, solution: Solution, small: Solution, networks: _Networks
+    setup: Setup, solution: Solution, small: Solution, networks: Networks, begin: float
 ) -> tuple[Solution, list[dict]]:
     """The best of the trials, each with a network if that helped, and the figures of all."""
     kept: list[Solution] = []
@@ -165,13 +154,12 @@ def _best_trial(
     for trial in range(networks.trials):
         own = dataclasses.replace(setup, seed=setup.seed + trial).within(f"trial {trial}")
         trained = networks if trial == 0 else dataclasses.replace(networks, start_from=None)
-        train = functools.partial(_with_network, networks=trained)
+        train = functools.partial(_with_network, networks=trained, begin=begin)
         candidate = with_polynomial_or_alone(own, small, enough, train)
         stopped = candidate.report.stopped
         if not candidate.residual < solution.residual:
-            seconds = time.perf_counter() - networks.begin
-            report = dataclasses.replace(solution.report, stop=tried, seconds=seconds)
-            candidate = dataclasses.replace(solution, report=report)
+            seconds = time.perf_counter() - begin
+            candidate = with_report(solution, stop=tried, seconds=seconds)
         kept.append(candidate)
         if stopped:
             break
@@ -197,37 +185,37 @@ def with_polynomial_or_alone(
     return min(both, train(own, constant), key=lambda candidate: candidate.residual)
 
 
-def _with_network(setup: Setup, before: Solution, networks: _Networks) -> Solution:
+def _with_network(setup: Setup, before: Solution, *, networks: Networks, begin: float) -> Solution:
     """Both halves trained together, from the polynomial `before` and the best of several starts."""
     problem, basis, start_from = setup.problem, before.model.product_basis, networks.start_from
     first, iterations = networks.architectures[0], networks.iterations
     num_parameters = first.num_network_parameters(problem.domain.dimension, len(problem.fields))
     placed = setup.placed(basis, POINTS_PER_PARAMETER * num_parameters)
-    blocks = setup.system(
-        basis, first.precision, num_network_parameters=num_parameters, placed=placed
-    )
+    blocks = setup.system(placed, basis, first.precision, num_parameters)
     unknowns = Unknowns(
         before.model.parameters.b,
         {name: jnp.asarray(value, first.precision) for name, value in before.parameters.items()},
     )
     fresh = setup.fresh(basis)
     is_far = not before.parameters and before.residual > NEAR
-    training = _Training(setup, blocks, fresh, iterations, is_far and has_a_first_step(fresh))
+    is_gradual = is_far and has_a_first_step(problem, fresh)
+    training = _Training(setup, blocks, fresh, iterations, is_gradual)
     steps, is_linearized = 0, False
     if start_from is not None and start_from.model.parameters.network is not None:
-        ahead = _network_of(start_from), unknowns
+        ahead = State(_network_of(start_from), unknowns)
     else:
         candidates = [
-            (_complementary(setup, blocks[0], unknowns, architecture, first_layer), unknowns)
+            State(_complementary(setup, blocks[0], unknowns, architecture, first_layer), unknowns)
             for architecture, first_layer in itertools.product(
                 networks.architectures, starts(basis)
             )
         ]
         ahead, steps, is_linearized = training.best_of(candidates)
     # What was stopped is stopped again by its first report.
-    trained, solved, outcome = training.train(ahead, iterations - steps, "network")
+    trained, outcome = training.train(ahead, iterations - steps, "network")
+    solved = trained.unknowns
     whole = dataclasses.replace(
-        trained,
+        trained.parameters,
         b=solved.b,
         keep_b=jnp.ones(basis.num_terms, bool),
         overlap=jnp.zeros_like(solved.b),
@@ -236,21 +224,20 @@ def _with_network(setup: Setup, before: Solution, networks: _Networks) -> Soluti
     rel_l2, field_errors = relative_errors(problem, model, setup.ansatz)
     steps += outcome.num_steps
     begun = ", begun with the linearized equation" if is_linearized else ""
-    report = dataclasses.replace(
-        before.report,
+    found = dataclasses.replace(before, model=model, parameters=solved.numbers)
+    return with_report(
+        found,
         error_estimate=None,
         how=f"{before.report.how}, then Levenberg-Marquardt on both, {steps} steps{begun}",
         residual=indicator(setup, placed[1:], model, solved.parameters),
         rel_l2=rel_l2,
         stop=outcome.reason,
-        stopped=outcome.reason.removeprefix("stopped by ") if outcome.is_stopped else None,
-        seconds=time.perf_counter() - networks.begin,
+        stopped=outcome.stopped,
+        seconds=time.perf_counter() - begin,
         field_errors=field_errors,
         history=before.report.history
         | {"training residual": outcome.training, "fresh residual": outcome.fresh},
     )
-    parameters = {name: float(value) for name, value in solved.parameters.items()}
-    return dataclasses.replace(before, model=model, parameters=parameters, report=report)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -263,7 +250,7 @@ class _Training:
     iterations: int
     is_gradual: bool
 
-    def train(self, start: _Start, steps: int, name: str, nonlinear: float = 1.0) -> _Trained:
+    def train(self, start: State, steps: int, name: str, nonlinear: float = 1.0) -> _Trained:
         """So many steps; `nonlinear` is the fraction of the nonlinear terms that is there."""
         inside, fresh = self.blocks[0], self.fresh
         if self.is_gradual:
@@ -273,7 +260,7 @@ class _Training:
         return levenberg_marquardt(
             (inside, *conditions),
             (fresh, *conditions),
-            *start,
+            start,
             self.setup.problem.domain,
             iterations=steps,
             report=lambda step, value: self.setup.report(
@@ -283,36 +270,35 @@ class _Training:
         )
 
     def round(
-        self, starts: Sequence[_Start], steps: int, name: str, nonlinear: float = 1.0
+        self, starts: Sequence[State], steps: int, name: str, nonlinear: float = 1.0
     ) -> list[_Trained]:
         """A few steps of each start, or of those before a stop."""
         results: list[_Trained] = []
         for number, each in enumerate(starts):
             results.append(self.train(each, steps, f"{name} {number}", nonlinear))
-            if results[-1][2].is_stopped:
+            if results[-1][1].stopped:
                 break
         return results
 
-    def best_of(self, candidates: Sequence[_Start]) -> tuple[_Start, int, bool]:
+    def best_of(self, candidates: Sequence[State]) -> tuple[State, int, bool]:
         """The start that goes on, the steps it has made, and whether it began linearized."""
         short = min(FIRST_ROUND, self.iterations)
-        best = _best(self.round(candidates, short, "start"))
-        steps, is_linearized = best[2].num_steps, False
-        if self.is_gradual and not best[2].is_stopped:
-            linear = _best(self.round(candidates, short, "linearized", 0.0))
-            other = self.train(linear[:2], short, "from linearized")
-            # After a few steps the residual does not show yet which of them nears a solution.
-            second = min(SECOND_ROUND, self.iterations - short)
-            results = self.round([best[:2], other[:2]], second, "second round")
-            is_linearized = len(results) > 1 and _best(results) is results[-1]
-            steps = (other if is_linearized else best)[2].num_steps
-            best = _best(results)
-            steps += best[2].num_steps
-        return best[:2], steps, is_linearized
+        best, outcome = _best(self.round(candidates, short, "start"))
+        if not self.is_gradual or outcome.stopped:
+            return best, outcome.num_steps, False
+        linear, _ = _best(self.round(candidates, short, "linearized", 0.0))
+        other, of_other = self.train(linear, short, "from linearized")
+        # After a few steps the residual does not show yet which of them nears a solution.
+        second = min(SECOND_ROUND, self.iterations - short)
+        results = self.round([best, other], second, "second round")
+        ahead, last = _best(results)
+        is_linearized = len(results) > 1 and ahead is results[-1][0]
+        before = of_other if is_linearized else outcome
+        return ahead, before.num_steps + last.num_steps, is_linearized
 
 
 def _best(results: Sequence[_Trained]) -> _Trained:
-    return min(results, key=lambda each: min(each[2].fresh))
+    return min(results, key=lambda each: min(each[1].fresh))
 
 
 def starts(basis: Basis) -> tuple[Complementary, ...]:

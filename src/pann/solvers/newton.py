@@ -6,7 +6,7 @@ the function that these rows determine least.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 
 import equinox as eqx
 import jax
@@ -23,8 +23,9 @@ from pann.pde.collocation import Block, ChunkedBlock, Columns
 from pann.runtime.compile import for_few_runs
 
 Blocks = tuple[Block | ChunkedBlock, ...]
-Background = tuple[Array, ...] | None
 
+# Steps, and the relative size at which they end.
+MAX_STEPS, TOLERANCE = 40, 1e-13
 INVERSE_ITERATIONS = 4
 # Changes of the rows are rounding up to so many units in the last place of all columns together.
 FREE = 10.0
@@ -37,6 +38,11 @@ class Unknowns(eqx.Module):
 
     b: Float[Array, "terms fields"]
     parameters: dict[str, Float[Array, ""]]
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """The parameters, fetched."""
+        return {name: float(value) for name, value in self.parameters.items()}
 
 
 def start(
@@ -75,21 +81,16 @@ class NewtonOutcome:
 def newton(
     blocks: Blocks,
     unknowns: Unknowns,
-    background: Background = None,
     *,
-    max_steps: int = 40,
-    tolerance: float = 1e-13,
     is_rung: bool = False,
     norms: Float[np.ndarray, " columns"] | None = None,
     constants: Bool[np.ndarray, " columns"] | None = None,
-    report: Callable[[int, float], None] = lambda step, value: None,
     checkpoint: Checkpoint = NOWHERE,
 ) -> tuple[Unknowns, NewtonOutcome]:
     """Steps until the residual or the step is at round-off; a checkpoint that is done is read.
 
-    `background` adds fixed channels to each block, those of a network held as it is. With
-    `is_rung` the next call has another size, and the program is compiled in less time. `norms` are
-    those of the functions that the columns stand for, 1 if left out, and `constants` says which
+    With `is_rung` the next call has another size, and the program is compiled in less time. `norms`
+    are those of the functions that the columns stand for, 1 if left out, and `constants` says which
     are constant.
     """
     done = checkpoint.done()
@@ -99,14 +100,13 @@ def newton(
         return unpacked("unknowns", done.arrays, unknowns), outcome
     step = _full_step_once if is_rung else full_step
     found = gauss_newton.minimize(
-        lambda unknowns: step(blocks, unknowns, background),
-        functools.partial(_shortened, System(blocks, background)),
+        functools.partial(step, blocks),
+        functools.partial(_shortened, System(blocks)),
         unknowns,
-        max_steps=max_steps,
+        max_steps=MAX_STEPS,
         # From zero the first step does not see parameters that multiply the fields.
         min_steps=2 if unknowns.parameters else 1,
-        tolerance=tolerance,
-        report=report,
+        tolerance=TOLERANCE,
     )
     weakest = weakest_direction(found.factor, norms, constants)
     arrays = {"sums": np.asarray(found.sums), "weakest": weakest.direction}
@@ -119,10 +119,9 @@ def newton(
 
 
 class System(gauss_newton.Problem):
-    """Blocks of rows, each with fixed channels of its own."""
+    """Blocks of rows."""
 
     blocks: Blocks
-    background: Background
 
     def linearize(
         self, unknowns: Unknowns
@@ -131,33 +130,26 @@ class System(gauss_newton.Problem):
 
         A block in chunks has few rows, with the same inner products of all columns.
         """
-        found = [block.columns(columns_by_b, (unknowns, own)) for block, own in self._each()]
+        found = [block.columns(_columns, unknowns) for block in self.blocks]
         residuals, jacobians = zip(*found, strict=True)
         return jnp.concatenate(residuals)[:, 0], jnp.concatenate(jacobians)
 
     def gradient(self, unknowns: Unknowns, moved: Unknowns) -> Float[Array, " columns"]:
-        def of_part(part: Block, own: Array | None) -> Float[Array, " columns"]:
-            _, jacobian = columns_by_b(part, (unknowns, own))
-            return _residual(part, moved, own).ravel() @ jacobian
+        def of_part(part: Block) -> Float[Array, " columns"]:
+            return _residual(part, moved).ravel() @ _columns(part, unknowns)[1]
 
-        first, *others = (
-            block.total(functools.partial(of_part, own=own)) for block, own in self._each()
-        )
+        first, *others = (block.total(of_part) for block in self.blocks)
         return sum(others, first)
 
     def sum_of_squares(self, unknowns: Unknowns) -> Float[Array, ""]:
-        def of_part(part: Block, own: Array | None) -> Float[Array, ""]:
-            return jnp.sum(_residual(part, unknowns, own) ** 2)
+        def of_part(part: Block) -> Float[Array, ""]:
+            return jnp.sum(_residual(part, unknowns) ** 2)
 
-        squares = [block.total(functools.partial(of_part, own=own)) for block, own in self._each()]
+        squares = [block.total(of_part) for block in self.blocks]
         return sum(squares, jnp.zeros((), unknowns.b.dtype))
 
     def tree(self, columns: Float[Array, " columns"], like: Unknowns) -> Unknowns:
         return in_parts(columns, like)
-
-    def _each(self) -> Iterable[tuple[Block | ChunkedBlock, Array | None]]:
-        own = (None,) * len(self.blocks) if self.background is None else self.background
-        return zip(self.blocks, own, strict=True)
 
 
 def in_parts(columns: Float[Array, " columns"], like: Unknowns) -> Unknowns:
@@ -168,34 +160,28 @@ def in_parts(columns: Float[Array, " columns"], like: Unknowns) -> Unknowns:
     return Unknowns(b, {name: rest[i] for i, name in enumerate(like.parameters)})
 
 
-def channels_of(
-    block: Block, b: Float[Array, "terms fields"], background: Array | None
-) -> Float[Array, "orders points fields"]:
-    channels = block.polynomial_channels(b)
-    return channels if background is None else channels + background
+def _residual(block: Block, unknowns: Unknowns) -> Float[Array, "points residuals"]:
+    return block.residual(block.polynomial_channels(unknowns.b), unknowns.parameters)
 
 
-def _residual(
-    block: Block, unknowns: Unknowns, background: Array | None
-) -> Float[Array, "points residuals"]:
-    channels = channels_of(block, unknowns.b, background)
-    return block.residual(channels, unknowns.parameters)
+def _columns(block: Block, unknowns: Unknowns) -> Columns:
+    return columns_by_b(block, block.polynomial_channels(unknowns.b), unknowns.parameters)
 
 
-def columns_by_b(block: Block, given: tuple[Unknowns, Array | None]) -> Columns:
-    """The residual as one column, and its Jacobian."""
-    unknowns, background = given
-    channels = channels_of(block, unknowns.b, background)
-    residual, slopes = block.linearize(channels, unknowns.parameters)
+def columns_by_b(
+    block: Block, channels: Float[Array, "orders points fields"], parameters: dict[str, Array]
+) -> Columns:
+    """The residual as one column, and its Jacobian in b and the parameters."""
+    residual, slopes = block.linearize(channels, parameters)
     columns = [block.polynomial_jacobian(slopes)]
-    if unknowns.parameters:
-        by_parameter = jax.jacfwd(block.residual, 1)(channels, unknowns.parameters)
-        columns += [by_parameter[name].reshape(-1, 1) for name in unknowns.parameters]
+    if parameters:
+        by_parameter = jax.jacfwd(block.residual, 1)(channels, parameters)
+        columns += [by_parameter[name].reshape(-1, 1) for name in parameters]
     return residual.reshape(-1, 1), jnp.concatenate(columns, axis=1)
 
 
-def _full_step(blocks: Blocks, unknowns: Unknowns, background: Background) -> FullStep:
-    return gauss_newton.full_step(System(blocks, background), unknowns)
+def _full_step(blocks: Blocks, unknowns: Unknowns) -> FullStep:
+    return gauss_newton.full_step(System(blocks), unknowns)
 
 
 full_step = jax.jit(_full_step)

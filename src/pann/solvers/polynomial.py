@@ -5,7 +5,6 @@ Gauss-Newton (one if all is linear), what the problem leaves open, and the resid
 A degree starts from the one before it, where that was near a solution.
 """
 
-import dataclasses
 import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from pann.basis import Basis
 from pann.domain import Box
@@ -32,7 +32,7 @@ from pann.solvers.determinacy import (
 )
 from pann.solvers.newton import Unknowns, newton, start
 from pann.solvers.setup import Setup
-from pann.solvers.solution import Report, Solution, progress_of
+from pann.solvers.solution import Report, Solution, progress_of, with_report
 
 # Degrees to try by dimension, and in more dimensions.
 LADDERS = {1: (8, 16, 32, 64, 128, 256, 512, 1024), 2: (8, 14, 22, 32, 44, 60), 3: (6, 9, 13, 17)}
@@ -82,34 +82,29 @@ def climb(
 
     With `has_elements` the degrees end where they converge so slowly that elements are the way.
     """
+    problem, is_rung = setup.problem, len(ladder) > 1
     tried: list[Solution] = []
-    is_found = False
-    ended: Stopped | None = None
-    is_rung = len(ladder) > 1
+    is_found, ended = False, None
     try:
         for solution in solutions_on(setup, ladder, precision, start_from, begin, is_rung=is_rung):
-            is_stable = not is_rung or has_settled(tried[-1] if tried else None, solution)
+            before = tried[-1] if tried else None
+            is_stable = not is_rung or has_settled(before, solution)
             is_found = solution.residual <= RESOLVED and is_stable
             tried.append(solution)
             what = f"degree {solution.report.degree}"
             setup.report(progress_of(solution, what, len(tried), len(ladder)))
-            if is_found or (has_elements and _is_slow(setup, tried, ladder[-1])):
+            if is_found:
+                break
+            if has_elements and is_hopeless(problem, before, solution, ladder[-1], UNRESOLVED):
                 break
     except Stopped as stopped:
         ended = stopped
-    small = [each for each in tried if is_small(setup.problem, each.model.product_basis)] or tried[
-        :1
-    ]
+    small = last_small(problem, tried)
     if ended is None:
-        return tried[-1], small[-1]
+        return tried[-1], small
     rest = [] if is_found else ladder[len(tried) : len(tried) + 1]
     following = [f"degree {int(np.max(basis.degrees))}" for basis in rest]
-    return stopped_by(tried[-1], ended, *following), small[-1]
-
-
-def _is_slow(setup: Setup, tried: Sequence[Solution], last: Basis) -> bool:
-    before = tried[-2] if len(tried) > 1 else None
-    return is_hopeless(setup.problem, before, tried[-1], last, UNRESOLVED)
+    return stopped_by(tried[-1], ended, *following), small
 
 
 def is_hopeless(
@@ -161,13 +156,13 @@ def solve_on_basis(
     unknowns = start(basis.num_terms, num_fields, problem.parameters, precision)
     if before is not None:
         unknowns = carried(before, basis, unknowns)
-    ones = np.ones(len(problem.parameters))
-    norms = np.append(function_norms(basis, num_fields), ones)
-    constants = np.append(np.tile(constant_in_space(basis), num_fields), ones == 0)
+    count = len(problem.parameters)
+    norms = np.append(function_norms(basis, num_fields), np.ones(count))
+    constants = np.append(np.tile(constant_in_space(basis), num_fields), np.zeros(count, bool))
     placed = setup.placed(basis)
     _check_rows(placed, len(norms))
     unknowns, outcome = newton(
-        setup.system(basis, precision, placed=placed),
+        setup.system(placed, basis, precision),
         unknowns,
         is_rung=is_rung,
         norms=norms,
@@ -177,7 +172,7 @@ def solve_on_basis(
     free = free_part(problem, basis, outcome.weakest)
     if free is not None and free.note is not None:
         unknowns = without_free_part(unknowns, outcome.weakest, norms)
-    model = polynomial_model(problem.domain, basis, unknowns, precision)
+    model = polynomial_model(problem.domain, basis, unknowns.b, precision)
     rel_l2, field_errors = relative_errors(problem, model, setup.ansatz)
     residual = indicator(setup, placed[1:], model, unknowns.parameters)
     if free is not None and free.refusal is not None and (residual < NEAR or is_linear(problem)):
@@ -185,7 +180,7 @@ def solve_on_basis(
     return Solution(
         model=model,
         fields=problem.fields,
-        parameters={name: float(value) for name, value in unknowns.parameters.items()},
+        parameters=unknowns.numbers,
         report=Report(
             how=f"Gauss-Newton on the polynomial{_breaks(problem)}, {len(outcome.sums) - 1} steps",
             degree=int(np.max(basis.degrees, initial=0)),
@@ -209,6 +204,12 @@ def is_small(problem: Problem, basis: Basis) -> bool:
     return basis.num_terms * len(problem.fields) <= MAX_COLUMNS_WITH_NETWORK
 
 
+def last_small(problem: Problem, tried: Sequence[Solution]) -> Solution:
+    """The last of these in a basis small enough for a network next to it, or the first."""
+    small = [each for each in tried if is_small(problem, each.model.product_basis)]
+    return small[-1] if small else tried[0]
+
+
 def has_settled(before: Solution | None, now: Solution) -> bool:
     """Whether a larger basis found the problem as stable as a smaller one."""
     if before is None or before.report.stability is None or now.report.stability is None:
@@ -219,9 +220,7 @@ def has_settled(before: Solution | None, now: Solution) -> bool:
 def stopped_by(solution: Solution, stopped: Stopped | str, *following: str) -> Solution:
     """The best solution so far, with what ended the work and what would have come next."""
     ahead = f"; next would have been {' and '.join(following)}" if following else ""
-    stop = f"stopped by {stopped}{ahead}"
-    report = dataclasses.replace(solution.report, stop=stop, stopped=str(stopped))
-    return dataclasses.replace(solution, report=report)
+    return with_report(solution, stop=f"stopped by {stopped}{ahead}", stopped=str(stopped))
 
 
 def carried(before: Solution, basis: Basis, unknowns: Unknowns) -> Unknowns:
@@ -238,19 +237,25 @@ def carried(before: Solution, basis: Basis, unknowns: Unknowns) -> Unknowns:
     return Unknowns(jnp.asarray(b), parameters)
 
 
-def polynomial_model(domain: Box, basis: Basis, unknowns: Unknowns, precision: str) -> PANN:
+def polynomial_model(
+    domain: Box,
+    basis: Basis,
+    b: Float[Array | np.ndarray, "terms fields"],
+    precision: str = "float64",
+) -> PANN:
     """A model without a network."""
-    num_terms, num_fields = unknowns.b.shape
+    num_terms, num_fields = b.shape
     # Arrays of NumPy are only moved: JAX would compile a program to fill one of every size.
-    others = jax.device_put(
+    arrays = jax.device_put(
         {
             "a": np.zeros((0, num_fields), precision),
+            "b": b,
             "keep_a": np.ones(0, bool),
             "keep_b": np.ones(num_terms, bool),
-            "overlap": np.zeros((num_terms, num_fields), unknowns.b.dtype),
+            "overlap": np.zeros(b.shape, b.dtype),
         }
     )
-    parameters = Parameters(network=None, b=unknowns.b, bias=None, **others)
+    parameters = Parameters(network=None, bias=None, **arrays)
     return PANN(domain, basis, parameters, precision, None if num_fields == 1 else num_fields)
 
 

@@ -10,7 +10,7 @@ import functools
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -22,7 +22,7 @@ from pann.basis.basis import check_in_program, is_in_program
 from pann.domain import Box
 from pann.io.checkpoint import NOWHERE, Checkpoint
 from pann.model.architecture import Architecture
-from pann.network.jets import propagated
+from pann.network.jets import Derivative, propagated
 from pann.pde.collocation import Block, Placed, make_block, make_chunked_block
 from pann.pde.conditions import Break, Data, Dirichlet, Neumann, Robin
 from pann.pde.fields import Order
@@ -39,6 +39,7 @@ from pann.points import Points, sample, uniform
 from pann.runtime import chunks
 from pann.runtime.chunks import Chunking, chunking
 from pann.runtime.limits import Report, Stopped
+from pann.runtime.memory import COPIES
 from pann.runtime.platform import on_cpu
 from pann.solvers.newton import Blocks
 
@@ -139,34 +140,29 @@ class Setup:
         return placed if self.ansatz is None else [self.ansatz.wrap(each) for each in placed]
 
     def _weight(self, placed: Placed) -> float:
-        if self.data_weight is not None and placed.kind == "data":
+        if self.data_weight is not None and placed.is_data:
             return self.data_weight
         return self.condition_weight
 
-    def blocks(self, basis: Basis, precision: str, at_least: int = 0) -> tuple[Block, ...]:
-        return tuple(
-            make_block(placed, self.problem, basis, precision)
-            for placed in self.placed(basis, at_least)
-        )
+    def blocks(
+        self, placed: Sequence[Placed], basis: Basis, precision: str = "float64"
+    ) -> tuple[Block, ...]:
+        return tuple(make_block(each, self.problem, basis, precision) for each in placed)
 
     def system(
         self,
+        placed: Sequence[Placed],
         basis: Basis,
         precision: str,
-        at_least: int = 0,
         num_network_parameters: int = 0,
-        placed: Sequence[Placed] | None = None,
     ) -> Blocks:
         """The blocks of a least-squares problem, the equation's in chunks if it is too large."""
-        inside, *conditions = self.placed(basis, at_least) if placed is None else placed
+        inside, *conditions = placed
         parts = _system_chunking(inside, basis, precision, num_network_parameters, self.memory)
-        make = functools.partial(make_block, problem=self.problem, basis=basis, precision=precision)
-        first = (
-            make(inside)
-            if parts is None
-            else make_chunked_block(inside, self.problem, basis, precision, parts)
-        )
-        return (first, *(make(each) for each in conditions))
+        if parts is None:
+            return self.blocks(placed, basis, precision)
+        first = make_chunked_block(inside, self.problem, basis, precision, parts)
+        return first, *self.blocks(conditions, basis, precision)
 
     def fresh_placed(self) -> Placed:
         """The equation at random points that are not trained on."""
@@ -181,11 +177,6 @@ class Setup:
 @functools.lru_cache(maxsize=16)
 def _fresh_points(domain: Box, seed: int) -> Float[np.ndarray, "points d"]:
     return uniform(domain, NUM_FRESH, seed=seed + 7).coordinates
-
-
-def is_data(rows: Placed | Block) -> bool:
-    """Whether rows are those of measured values, which may be noisy."""
-    return rows.kind == "data"
 
 
 def _points_per_axis_on_faces(problem: Problem, condition_points: int) -> int:
@@ -209,9 +200,8 @@ def _num_faces(problem: Problem) -> int:
 
 # ---- Memory ----
 
-# Arrays of the size of a layer's derivatives, of a table and of a Jacobian that a program holds at
-# once, backward pass included.
-LAYER_COPIES, TABLE_COPIES, JACOBIAN_COPIES = 4.0, 3.0, 3.0
+# Arrays of the size of a table and of a Jacobian that a program holds at once.
+TABLE_COPIES, JACOBIAN_COPIES = 3.0, 3.0
 # The fraction of the budget that chunks may take: the rest is for the compiler and for sampling.
 CHUNK_FRACTION = 0.8
 # Smaller chunks are bound by the overhead of calls.
@@ -228,9 +218,13 @@ def gradient_chunking(
 ) -> Chunking | None:
     """Chunks for the loss of all trials and its gradient."""
     item = np.dtype(architecture.precision).itemsize
-    units = sum(architecture.widths) * trials
-    layers = units * len(propagated(inside.orders)) * LAYER_COPIES
+    layers = layer_numbers(inside.orders, architecture, trials)
     return _chunking(inside, basis, item, layers, 2.0 * item * trials, memory)
+
+
+def layer_numbers(orders: Iterable[Derivative], architecture: Architecture, trials: int) -> float:
+    """Numbers of each point that the derivatives of all layers take, backward pass included."""
+    return sum(architecture.widths) * trials * len(propagated(orders)) * COPIES
 
 
 def cached_points(architecture: Architecture, trials: int) -> int | None:

@@ -30,7 +30,7 @@ from pann.model.pann import PANN, Parts
 from pann.network import Activation, ModifiedMLP
 from pann.network.activations import ACTIVATIONS
 from pann.pde.checks import has_integrals
-from pann.pde.evaluation import evaluate_derivative, evaluate_parts, evaluate_solution
+from pann.pde.evaluation import evaluate_derivatives, evaluate_parts, evaluate_solution
 from pann.pde.hard_conditions import ANSATZ, Ansatz
 from pann.pde.problem import Problem
 from pann.runtime.limits import Progress
@@ -116,7 +116,8 @@ class Solution:
             raise ValueError(f"'{unknown.pop()}' is not an axis; the axes are {self._axes}")
         points, shape = self._points(coordinates)
         order = tuple(int(orders.get(name, 0)) for name in self.model.domain.names)
-        return self._shaped(evaluate_derivative(self.model, self.ansatz, points, order), shape)
+        (values,) = evaluate_derivatives(self.model, self.ansatz, points, (order,))
+        return self._shaped(values, shape)
 
     @property
     def rel_l2(self) -> float | None:
@@ -363,6 +364,11 @@ def unsolved(model: PANN, problem: Problem) -> Solution:
     degree = int(np.max(model.basis.degrees, initial=0))
     report = Report("a model", degree, 0, np.inf, None, "not solved", 0.0, {})
     return Solution(model, problem.fields, dict(problem.parameters), report, problem)
+
+
+def with_report(solution: Solution, **changes: Any) -> Solution:
+    """The solution with other entries in its report."""
+    return dataclasses.replace(solution, report=dataclasses.replace(solution.report, **changes))
 
 
 def progress_of(solution: Solution, what: str, step: int, num_steps: int) -> Progress:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 import jax
 
 from pann.basis import Basis, make_basis
+from pann.io.checkpoint import Checkpoint
 from pann.methods import (
     Elements,
     Hybrid,
@@ -42,9 +43,9 @@ from pann.solvers.elements.method import (
     reason_against,
     solve_on_elements,
 )
-from pann.solvers.folder import Folder, configuration, in_folder, prepared_folder
+from pann.solvers.folder import SOLUTION, Folder, configuration, in_folder, prepared_folder
 from pann.solvers.gradient import make_case, solve_by_gradient, stages_of
-from pann.solvers.network import solve_second_order
+from pann.solvers.network import Networks, solve_second_order
 from pann.solvers.plan import make_plan
 from pann.solvers.setup import Setup
 from pann.solvers.solution import Solution, continued, filled, unsolved
@@ -162,8 +163,16 @@ def solve_run(
             setup = setup.with_run(time_limit=run.time_limit, deadline=end)
         if folder is None:
             return prepared.solve(setup, begin=begin)
-        words = prepared.describe(setup)
-        return in_folder(folder, words, setup, prepared.solve, begin=begin, resume=resume)
+
+        def work(checkpoint: Checkpoint, report: Report, begin: float) -> list[Solution]:
+            own = setup.with_run(checkpoint=checkpoint, report=report)
+            return [prepared.solve(own, begin=begin)]
+
+        words, names = prepared.describe(setup), [SOLUTION]
+        (solution,) = in_folder(
+            folder, words, problem, report, work, names, begin=begin, resume=resume
+        )
+        return solution
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,9 +229,9 @@ def prepare(
     work: Work
     is_chosen = method is None
     in_windows = is_chosen and not _given(run, start_from) and suits_windows(problem)
+    if isinstance(method, Windows | Elements) and (given := _given(run, start_from)):
+        raise ValueError(f"{name_of(method)} go without {', '.join(given)}; leave them out")
     if isinstance(method, Windows):
-        if given := _given(run, start_from):
-            raise ValueError(f"windows go without {', '.join(given)}; leave them out")
         setup = Setup(problem, seed=run.seed)
         window_plan(setup, method)  # what is wrong with the options is said before the work
         if run.tolerance is None:
@@ -230,8 +239,6 @@ def prepare(
             return Prepared(setup, work, method, run, [make_basis(problem.domain, 2)], [])
         method, in_windows, is_chosen = None, True, False
     if isinstance(method, Elements):
-        if given := _given(run, start_from):
-            raise ValueError(f"elements go without {', '.join(given)}; leave them out")
         check_verb(method, "solve")
         problem = with_breaks(problem) if problem.domain.time is None else problem
         if reason := reason_against(problem):
@@ -254,33 +261,30 @@ def prepare(
     if isinstance(method, Training):
         case = make_case(plan, method, run, start_from)
         work = functools.partial(solve_by_gradient, case)
-    elif run.tolerance is not None:
-        work = functools.partial(
-            solve_to_tolerance,
-            tolerance=run.tolerance,
-            in_windows=in_windows,
-            ladder=plan.ladder,
-            architectures=plan.architectures,
-            iterations=_iterations(method),
-            has_elements=has_elements,
-        )
     else:
-        work = functools.partial(
-            solve_second_order,
-            ladder=plan.ladder,
-            architectures=plan.architectures,
-            always_network=has_width(method),
-            trials=run.trials,
-            iterations=_iterations(method),
-            start_from=start_from,
-            elements=better_on_elements if has_elements else None,
+        iterations = method.iterations if isinstance(method, Hybrid) else 0
+        networks = Networks(
+            plan.architectures, iterations, has_width(method), run.trials, start_from
         )
-        if in_windows:
-            # A polynomial over all of time is for problems that are smooth in all of it.
-            if has_elements and problem.domain.dimension <= EVOLVING_ELEMENTS:
-                work = functools.partial(elements_or, work)
-            work = functools.partial(windows_or, work)
-
+        if run.tolerance is not None:
+            work = functools.partial(
+                solve_to_tolerance,
+                tolerance=run.tolerance,
+                in_windows=in_windows,
+                ladder=plan.ladder,
+                networks=networks,
+                has_elements=has_elements,
+            )
+        else:
+            elements = better_on_elements if has_elements else None
+            work = functools.partial(
+                solve_second_order, ladder=plan.ladder, networks=networks, elements=elements
+            )
+            if in_windows:
+                # A polynomial over all of time is for problems that are smooth in all of it.
+                if has_elements and problem.domain.dimension <= EVOLVING_ELEMENTS:
+                    work = functools.partial(elements_or, work)
+                work = functools.partial(windows_or, work)
     return Prepared(
         plan.setup, work, method, run, plan.ladder, plan.architectures, start_from, in_windows
     )
@@ -304,10 +308,6 @@ def _check_sizes(method: SolveMethod | None, run: RunOptions, start_from: object
             f"tolerance={run.tolerance:g} chooses the sizes by itself; leave out "
             f"{', '.join(given)}, or leave out tolerance"
         )
-
-
-def _iterations(method: Polynomial | Hybrid) -> int:
-    return method.iterations if isinstance(method, Hybrid) else 0
 
 
 def has_width(method: SolveMethod) -> bool:

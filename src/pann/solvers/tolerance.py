@@ -29,7 +29,7 @@ from pann.runtime.limits import Stopped
 from pann.solvers.assessment import TRUSTED, assessed, relative_to_truth
 from pann.solvers.elements.method import compared, is_settled, solve_on_elements
 from pann.solvers.inverse import is_inverse, solve_inverse
-from pann.solvers.network import solve_second_order
+from pann.solvers.network import Networks, solve_second_order
 from pann.solvers.polynomial import (
     has_settled,
     is_hopeless,
@@ -39,7 +39,7 @@ from pann.solvers.polynomial import (
     stopped_by,
 )
 from pann.solvers.setup import Setup
-from pann.solvers.solution import Solution, progress_of, trial_figures
+from pann.solvers.solution import Solution, progress_of, trial_figures, with_report
 from pann.solvers.windows.march import UNSOLVED
 from pann.solvers.windows.method import DEGREE, solve_plan, window_plan
 from pann.solvers.windows.resolution import are_used_up, finer_axes, first_axes
@@ -82,15 +82,12 @@ def solve_to_tolerance(
     tolerance: float,
     in_windows: bool,
     ladder: Sequence[Basis],
-    architectures: Sequence[Architecture],
-    iterations: int,
+    networks: Networks,
     begin: float,
     has_elements: bool = False,
 ) -> Solution:
     """The first resolution that meets the tolerance, or the best, which says that it does not."""
-    resolutions = _resolutions(
-        setup, tolerance, in_windows, ladder, architectures, iterations, begin, has_elements
-    )
+    resolutions = _resolutions(setup, tolerance, in_windows, ladder, networks, begin, has_elements)
     tried: list[Solution] = []
     differences: list[float] = []
     is_met, ended = False, None
@@ -116,8 +113,8 @@ def solve_to_tolerance(
     compared = [differences[:k] for k in (chosen, chosen + 1) if 0 < k <= len(differences)]
     if ended is not None and not is_met:
         solution = stopped_by(solution, ended, "a finer resolution")
-    report = dataclasses.replace(
-        solution.report,
+    solution = with_report(
+        solution,
         seconds=time.perf_counter() - begin,
         history=solution.report.history | {"difference between resolutions": differences},
         trials=[trial_figures(solution, setup.seed)],
@@ -125,7 +122,7 @@ def solve_to_tolerance(
         error_estimate=max((_error(each, solution) for each in compared), default=math.inf),
         met=is_met,
     )
-    return _checked_again(dataclasses.replace(solution, report=report), setup, tolerance)
+    return _checked_again(solution, setup, tolerance)
 
 
 def _is_met(tried: Sequence[Solution], differences: Sequence[float], tolerance: float) -> bool:
@@ -143,19 +140,13 @@ def _checked_again(solution: Solution, setup: Setup, tolerance: float) -> Soluti
     Resolutions that agree may both be unresolved: where the tolerance is not met, the estimate is
     at least what the residual allows.
     """
-    report = dataclasses.replace(solution.report, error_estimate=None)
-    bound = assessed(dataclasses.replace(solution, report=report), setup.seed)
+    bound = assessed(with_report(solution, error_estimate=None), setup.seed)
     by_residual, estimate = bound.report.error_estimate, solution.report.error_estimate or 0.0
     is_met = bool(solution.report.met) and bound.residual <= tolerance
     if not is_met:
         estimate = max(estimate, math.inf if by_residual is None else by_residual)
-    report = dataclasses.replace(
-        bound.report,
-        error_estimate=estimate,
-        met=is_met,
-        resolved=is_met or bool(bound.report.resolved and estimate <= TRUSTED),
-    )
-    return dataclasses.replace(bound, report=report)
+    resolved = is_met or bool(bound.report.resolved and estimate <= TRUSTED)
+    return with_report(bound, error_estimate=estimate, met=is_met, resolved=resolved)
 
 
 # ---- The difference between resolutions ----
@@ -232,8 +223,7 @@ def _resolutions(
     tolerance: float,
     in_windows: bool,
     ladder: Sequence[Basis],
-    architectures: Sequence[Architecture],
-    iterations: int,
+    networks: Networks,
     begin: float,
     has_elements: bool,
 ) -> Iterator[Solution]:
@@ -247,8 +237,8 @@ def _resolutions(
     residual = yield from _polynomials(setup, ladder, begin, tolerance if has_elements else None)
     if has_elements and (yield from _on_elements(setup, tolerance, begin)):
         return
-    if architectures[0].widths:
-        yield from _networks(setup, ladder, architectures, iterations, residual, begin)
+    if networks.architectures[0].widths:
+        yield from _with_networks(setup, ladder, networks, residual, begin)
 
 
 def _marches(setup: Setup, tolerance: float, begin: float) -> Generator[Solution, None, bool]:
@@ -326,27 +316,16 @@ def _further(problem: Problem, last: Basis) -> Iterator[Basis]:
         yield basis
 
 
-def _networks(
-    setup: Setup,
-    ladder: Sequence[Basis],
-    architectures: Sequence[Architecture],
-    iterations: int,
-    residual: float,
-    begin: float,
+def _with_networks(
+    setup: Setup, ladder: Sequence[Basis], networks: Networks, residual: float, begin: float
 ) -> Iterator[Solution]:
     """Ever wider networks next to ever larger polynomials, as long as the residual falls."""
     first = max(sum(is_small(setup.problem, basis) for basis in ladder) - 1, 0)
     for number, basis in enumerate(ladder[first : first + TUNING.max_networks]):
-        solution = solve_second_order(
-            setup.within(f"network {number}"),
-            ladder=[basis],
-            architectures=[_wider(each, TUNING.wider**number) for each in architectures],
-            always_network=True,
-            trials=1,
-            iterations=iterations,
-            start_from=None,
-            begin=begin,
-        )
+        wider = [_wider(each, TUNING.wider**number) for each in networks.architectures]
+        own = dataclasses.replace(networks, architectures=wider, asked_for=True)
+        scoped = setup.within(f"network {number}")
+        solution = solve_second_order(scoped, ladder=[basis], networks=own, begin=begin)
         if solution.model.num_units == 0 or not solution.residual < residual:
             return
         residual = solution.residual

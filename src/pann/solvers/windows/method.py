@@ -4,7 +4,6 @@ import dataclasses
 import time
 from collections.abc import Callable
 
-import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -12,13 +11,14 @@ from pann.basis import Basis, Family, Legendre, PiecewiseLegendre
 from pann.domain import Box
 from pann.errors import WindowsFailed
 from pann.methods import Windows
-from pann.model.pann import PANN, Parameters
+from pann.model.pann import PANN
 from pann.pde.checks import checked
 from pann.pde.conditions import Dirichlet
 from pann.pde.placing import OnFaces, place_conditions, place_inside
 from pann.pde.problem import Problem
 from pann.points import uniform
 from pann.solvers.assessment import field_sizes, relative_errors, residual_of
+from pann.solvers.polynomial import polynomial_model
 from pann.solvers.setup import NUM_FRESH, Setup
 from pann.solvers.solution import Report, Solution, trial_figures
 from pann.solvers.windows.axes import SpaceAxis
@@ -44,18 +44,7 @@ def joined(problem: Problem, windows: list[Solved]) -> PANN:
     basis = Basis(
         domain, tuple(families[name] for name in domain.names), np.argwhere(kept).astype(np.int64)
     )
-    b, num_fields = tensor[kept], len(problem.fields)
-    # Arrays of NumPy are only moved: JAX would compile a program to fill one of every size.
-    parameters = Parameters(
-        network=None,
-        a=jax.device_put(np.zeros((0, num_fields))),
-        b=jax.device_put(b),
-        bias=None,
-        keep_a=jax.device_put(np.ones(0, bool)),
-        keep_b=jax.device_put(np.ones(len(b), bool)),
-        overlap=jax.device_put(np.zeros_like(b)),
-    )
-    return PANN(domain, basis, parameters, "float64", None if num_fields == 1 else num_fields)
+    return polynomial_model(domain, basis, tensor[kept])
 
 
 def _up_to(domain: Box, end: float) -> Box:
