@@ -70,6 +70,11 @@ class Box:
         return len(self.names)
 
     @property
+    def time_number(self) -> int:
+        """The number of the axis that is time, where there is one."""
+        return self.names.index(str(self.time))
+
+    @property
     def widths(self) -> Float[np.ndarray, " d"]:
         return np.asarray(self.upper) - np.asarray(self.lower)
 

@@ -6,13 +6,15 @@ in space is too large, the axes get more functions, and the window is solved aga
 
 import dataclasses
 import functools
+import math
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
 from pann.basis import Fourier, Legendre, PiecewiseLegendre
-from pann.io.checkpoint import NOWHERE, Checkpoint, Saved
+from pann.io.checkpoint import Checkpoint, Saved
 from pann.pde.problem import Problem
 from pann.runtime.limits import Progress, Report, Stopped
 from pann.solvers.windows.axes import (
@@ -79,11 +81,14 @@ class Marched:
 
     windows: list[Solved]
     stop: str
-    finished: bool
     rejected: int
     solver: str
     num_points: int
-    stopped: str | None = None
+    stopped: str | None
+
+    @property
+    def finished(self) -> bool:
+        return self.stop == ALL_DONE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,24 +108,12 @@ class Schedule:
     solver: str | None
     seed: int
     report: Report
-    checkpoint: Checkpoint = NOWHERE
+    checkpoint: Checkpoint
 
     @property
     def ends(self) -> tuple[float, float]:
         domain = self.problem.domain
-        number = domain.names.index(str(domain.time))
-        return domain.lower[number], domain.upper[number]
-
-    @functools.cached_property
-    def _systems(self) -> dict[Axes, System]:
-        return {}
-
-    def system(self, axes: Axes) -> System:
-        """The equations of windows with these axes; the last ones are kept."""
-        if axes not in self._systems:
-            self._systems.clear()
-            self._systems[axes] = make_system(self.problem, axes, self.order, self.count, self.seed)
-        return self._systems[axes]
+        return domain.lower[domain.time_number], domain.upper[domain.time_number]
 
 
 def march(schedule: Schedule, axes: Axes, rejected: int = 0) -> Marched:
@@ -142,6 +135,10 @@ def march(schedule: Schedule, axes: Axes, rejected: int = 0) -> Marched:
     if saved is not None:
         done, scales, wanted, rejected = _restored(saved)
         axes, now, start = done[-1].axes, done[-1].end, done[-1].state_at_end(order)
+    # Windows with the same axes share their equations.
+    system_on = functools.lru_cache(maxsize=1)(
+        lambda axes: make_system(problem, axes, order, schedule.count, schedule.seed)
+    )
     while end - now > 1e-12 * whole:
         if stopped := _reported(schedule, done):
             stop = f"stopped by {stopped} at t = {now:.6g}"
@@ -150,7 +147,7 @@ def march(schedule: Schedule, axes: Axes, rejected: int = 0) -> Marched:
             stop = f"stopped at t = {now:.6g} after {MAX_WINDOWS} windows"
             break
         length = _fitted(wanted, end - now)
-        tried = _tried(schedule, axes, now, length, start, scales)
+        tried = _tried(schedule, system_on(axes), axes, now, length, start, scales)
         if tried is None:
             rejected += 1
             wanted = 0.5 * length
@@ -191,16 +188,13 @@ def march(schedule: Schedule, axes: Axes, rejected: int = 0) -> Marched:
         schedule.checkpoint.keep(functools.partial(_saved, [*done], scales, wanted, rejected))
     if stop == ALL_DONE:
         _reported(schedule, done)
-    system = schedule.system(axes)
-    points = [len(each) for each in system.grid.points]
     return Marched(
         windows=done,
         stop=stop,
-        finished=stop == ALL_DONE,
-        stopped=stopped,
         rejected=rejected,
-        solver=schedule.solver or choose_solver(system),
-        num_points=len(done) * schedule.count * int(np.prod(points)),
+        solver=schedule.solver or choose_solver(system_on(axes)),
+        num_points=len(done) * schedule.count * math.prod(len(axis.points) for axis in axes),
+        stopped=stopped,
     )
 
 
@@ -228,6 +222,7 @@ def _fitted(wanted: float, left: float) -> float:
 
 def _tried(
     schedule: Schedule,
+    system: System,
     axes: Axes,
     begin: float,
     length: float,
@@ -235,10 +230,11 @@ def _tried(
     scales: Sizes,
 ) -> tuple[Solved, list[np.ndarray], Sizes] | None:
     """A window, its tails in space and its fields' sizes, or None if Newton's method fails."""
-    order, system = schedule.order, schedule.system(axes)
-    solver = schedule.solver or choose_solver(system)
+    order, solver = schedule.order, schedule.solver or choose_solver(system)
     check_memory(system, solver)
-    outcome = newton(system, make_window(system, axes, begin, length, start), solver)
+    outcome = jax.device_get(
+        newton(system, make_window(system, axes, begin, length, start), solver)
+    )
     if not outcome.converged:
         return None
     known = np.moveaxis(start, 0, -1) * length ** np.arange(order)
@@ -253,11 +249,11 @@ def _tried(
         end=begin + length,
         axes=axes,
         coefficients=coefficients,
-        steps=outcome.steps,
+        steps=int(outcome.steps),
         # A second derivative by time sees more of the highest degrees than the first.
         tail=time_tail(of_orthonormal, largest) * schedule.count ** (2 * order - 2),
         space_tail=max((float(np.max(tail)) for tail in tails), default=0.0),
-        residual=outcome.residual,
+        residual=float(outcome.residual),
     )
     return solved, tails, now
 

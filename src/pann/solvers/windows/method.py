@@ -32,18 +32,15 @@ def joined(problem: Problem, windows: list[Solved]) -> PANN:
     domain = _up_to(problem.domain, windows[-1].end)
     axes = windows[-1].axes
     families = {axis.name: _plain(axis.family) for axis in axes}
-    edges = np.array([window.begin for window in windows])
-    number = domain.names.index(str(domain.time))
+    edges, number = np.array([window.begin for window in windows]), domain.time_number
     breaks = 2.0 * (edges[1:] - domain.lower[number]) / domain.widths[number] - 1.0
-    family: Family = PiecewiseLegendre(tuple(breaks.tolist())) if len(breaks) else Legendre()
-    families[str(domain.time)] = family
+    family = PiecewiseLegendre(tuple(breaks.tolist()))
+    families[str(domain.time)] = _plain(family)
     tensor = _in_steps(family, np.stack([_on(axes, window) for window in windows], axis=-1))
     # To the order of the domain's axes, with the fields last.
     tensor = np.moveaxis(np.moveaxis(tensor, -1, 1 + number), 0, -1)
     kept = np.any(tensor != 0, axis=-1)
-    basis = Basis(
-        domain, tuple(families[name] for name in domain.names), np.argwhere(kept).astype(np.int64)
-    )
+    basis = Basis(domain, tuple(families[name] for name in domain.names), np.argwhere(kept))
     b, num_fields = tensor[kept], len(problem.fields)
     # Arrays of NumPy are only moved: JAX would compile a program to fill one of every size.
     parameters = Parameters(
@@ -60,7 +57,7 @@ def joined(problem: Problem, windows: list[Solved]) -> PANN:
 
 def _up_to(domain: Box, end: float) -> Box:
     """The domain as far as the windows go."""
-    number = domain.names.index(str(domain.time))
+    number = domain.time_number
     if abs(end - domain.upper[number]) <= 1e-9 * domain.widths[number]:
         return domain
     ends = {
@@ -89,17 +86,14 @@ def _on(axes: tuple[SpaceAxis, ...], window: Solved) -> Float[np.ndarray, "field
 
 
 def _in_steps(
-    family: Family, tensor: Float[np.ndarray, "fields ... degrees windows"]
+    family: PiecewiseLegendre, tensor: Float[np.ndarray, "fields ... degrees windows"]
 ) -> Float[np.ndarray, "fields ... functions"]:
     """Coefficients of the functions of time: degree by degree all windows, degree 0 in steps."""
-    if isinstance(family, PiecewiseLegendre):
-        middles = 0.5 * np.convolve([-1.0, *family.breaks, 1.0], [1.0, 1.0], "valid")
-        steps = family.table(middles, family.num_pieces)
-        level_0 = tensor[..., 0, :]
-        solved = np.linalg.solve(steps, level_0.reshape(-1, family.num_pieces).T).T
-        tensor = np.concatenate(
-            [solved.reshape(level_0.shape)[..., None, :], tensor[..., 1:, :]], axis=-2
-        )
+    middles = 0.5 * np.convolve([-1.0, *family.breaks, 1.0], [1.0, 1.0], "valid")
+    steps = family.table(middles, family.num_pieces)
+    tensor, level_0 = tensor.copy(), tensor[..., 0, :]
+    solved = np.linalg.solve(steps, level_0.reshape(-1, family.num_pieces).T).T
+    tensor[..., 0, :] = solved.reshape(level_0.shape)
     return tensor.reshape(*tensor.shape[:-2], -1)
 
 
@@ -110,10 +104,9 @@ DEGREE = 12
 # By the number of axes of space: what is left out, relative to the fields.
 TAILS = {0: 1e-12, 1: 1e-10, 2: 1e-7}
 POINTS_ON_FACES = 40
-WINDOWS = Windows()
 
 
-def march_windows(setup: Setup, method: Windows = WINDOWS, *, begin: float) -> Solution:
+def march_windows(setup: Setup, method: Windows, *, begin: float) -> Solution:
     """All windows one after another, from the first axes of space that the method asks for.
 
     If they do not reach the end of time, the solution's domain ends where they do. Work that was
@@ -128,7 +121,7 @@ def march_windows(setup: Setup, method: Windows = WINDOWS, *, begin: float) -> S
     return solve_plan(setup, plan, axes, begin)[0]
 
 
-def window_plan(setup: Setup, method: Windows = WINDOWS) -> Schedule:
+def window_plan(setup: Setup, method: Windows) -> Schedule:
     """Check a method against the problem, and fill in what was left out."""
     problem, degree = setup.problem, method.degree
     if reason := reason_against(problem):
@@ -199,7 +192,7 @@ def solve_plan(
 def windows_or(otherwise: Callable[..., Solution], setup: Setup, *, begin: float) -> Solution:
     """The solution in windows, or that of another way if they fail."""
     try:
-        solution = march_windows(setup, begin=begin)
+        solution = march_windows(setup, Windows(), begin=begin)
     except WindowsFailed:
         return otherwise(setup, begin=begin)
     is_whole = solution.model.domain == setup.problem.domain

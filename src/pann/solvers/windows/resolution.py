@@ -160,7 +160,7 @@ def _graded(problem: Problem, axis: SpaceAxis, tolerance: float) -> SpaceAxis:
         found = np.sum(np.asarray(given.weights)[..., 0] * (rows @ start[field]), axis=1)
         misses = np.abs(found - np.asarray(given.values)[..., 0])
         bad = misses > np.sqrt(tolerance) * scales[field]
-        sides = [each.side for each in end_conditions(problem, axis.name, field)]
+        sides = [side for side, _ in end_conditions(problem, axis.name, field)]
         inside = len(rows) - len(sides)
         joined = is_joined(problem, axis.name, field) and np.any(bad[:inside])
         at_ends = [side for side, is_bad in zip(sides, bad[inside:], strict=True) if is_bad]
