@@ -75,6 +75,11 @@ class Box:
         return self.names.index(str(self.time))
 
     @property
+    def times(self) -> tuple[float, float]:
+        """The first time and the last."""
+        return self.lower[self.time_number], self.upper[self.time_number]
+
+    @property
     def widths(self) -> Float[np.ndarray, " d"]:
         return np.asarray(self.upper) - np.asarray(self.lower)
 

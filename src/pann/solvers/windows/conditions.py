@@ -106,7 +106,7 @@ def row_values(
 def initial_values(problem: Problem, axes: Axes) -> Float[np.ndarray, "order fields ..."]:
     """Coefficients in space of the initial state and its time derivatives."""
     along = [axis.points for axis in axes]
-    mesh = np.meshgrid(*along, np.array([first_time(problem)]), indexing="ij")
+    mesh = np.meshgrid(*along, np.array(problem.domain.times[:1]), indexing="ij")
     states = [condition for condition in problem.conditions if isinstance(condition, Initial)]
     order = 1 + max(condition.order for condition in states)
     found = np.zeros((order, len(problem.fields), *mesh[0].shape[:-1]))
@@ -126,10 +126,6 @@ def _values_on(
     columns = dict(zip(names, mesh, strict=True))
     points = np.stack([columns[name].ravel() for name in problem.domain.names], axis=1)
     return values_at(value, problem.domain, points).reshape(mesh[0].shape)
-
-
-def first_time(problem: Problem) -> float:
-    return problem.domain.lower[problem.domain.time_number]
 
 
 def reason_against(problem: Problem) -> str | None:

@@ -23,7 +23,7 @@ from pann.solvers.setup import NUM_FRESH, Setup
 from pann.solvers.solution import Report, Solution, trial_figures
 from pann.solvers.windows.axes import SpaceAxis
 from pann.solvers.windows.conditions import reason_against
-from pann.solvers.windows.march import UNSOLVED, Marched, Schedule, Solved, march
+from pann.solvers.windows.march import UNSOLVED, Marched, Solved, march
 from pann.solvers.windows.resolution import first_axes
 
 
@@ -113,7 +113,8 @@ def march_windows(setup: Setup, method: Windows, *, begin: float) -> Solution:
     killed goes on with the window that it was at.
     """
     plan = window_plan(setup, method)
-    axes = first_axes(setup.problem, method.modes, plan.tolerance)
+    assert plan.tail is not None
+    axes = first_axes(setup.problem, method.modes, plan.tail)
     if method.solver == "constant" and axes and not any(axis.is_fourier for axis in axes):
         raise ValueError(
             "the solver 'constant' needs a periodic axis; use 'frozen' or leave it out"
@@ -121,36 +122,26 @@ def march_windows(setup: Setup, method: Windows, *, begin: float) -> Solution:
     return solve_plan(setup, plan, axes, begin)[0]
 
 
-def window_plan(setup: Setup, method: Windows) -> Schedule:
-    """Check a method against the problem, and fill in what was left out."""
-    problem, degree = setup.problem, method.degree
+def window_plan(setup: Setup, method: Windows) -> Windows:
+    """Check a method against the problem, and fill in its degree and tail if they are left out."""
+    problem = setup.problem
     if reason := reason_against(problem):
         raise ValueError(reason)
-    tail = TAILS.get(problem.domain.dimension - 1, 1e-5) if method.tail is None else method.tail
     order = problem.highest_order(0, str(problem.domain.time))
-    count = (DEGREE if degree is None else degree) - order + 1
-    if count < 1:
+    degree = DEGREE if method.degree is None else method.degree
+    if degree < order:
         raise ValueError(f"degree must be at least {order}, the order in time, got {degree}")
-    return Schedule(
-        problem,
-        order,
-        count,
-        None if method.windows == "auto" else int(method.windows),
-        method.modes is not None,
-        tail,
-        method.solver,
-        setup.seed,
-        setup.report,
-        setup.checkpoint.within("windows"),
-    )
+    tail = TAILS.get(problem.domain.dimension - 1, 1e-5) if method.tail is None else method.tail
+    return dataclasses.replace(method, degree=degree, tail=tail)
 
 
 def solve_plan(
-    setup: Setup, plan: Schedule, axes: tuple[SpaceAxis, ...], begin: float
+    setup: Setup, plan: Windows, axes: tuple[SpaceAxis, ...], begin: float
 ) -> tuple[Solution, Marched]:
     """The solution of the windows planned, beginning with these axes, and the windows."""
+    assert plan.tail is not None
     problem, seed = setup.problem, setup.seed
-    marched = march(plan, axes)
+    marched = march(setup.within("windows"), plan, axes)
     if not marched.windows:
         raise WindowsFailed(
             f"no window could be solved: {marched.stop}; give other modes or a lower degree, "
@@ -166,7 +157,7 @@ def solve_plan(
         residual=_residual(problem, model, seed),
         rel_l2=rel_l2,
         field_errors=field_errors,
-        stop=_stop(marched, plan.tolerance),
+        stop=_stop(marched, plan.tail),
         stopped=marched.stopped,
         seconds=time.perf_counter() - begin,
         history={
@@ -176,11 +167,10 @@ def solve_plan(
         },
     )
     last = marched.windows[-1]
-    method = Windows(
+    method = dataclasses.replace(
+        plan,
         windows=len(marched.windows),
         modes={axis.name: axis.level for axis in last.axes} or None,
-        degree=report_of_all.degree,
-        tail=plan.tolerance,
         solver=marched.solver,
     )
     solution = Solution(model, problem.fields, {}, report_of_all, problem, method=method)

@@ -27,17 +27,12 @@ MAX_DENSE = 400
 MAX_FROZEN, LARGEST = 1_500, 4_000
 
 
-def choose_solver(system: System) -> str:
-    """By size, and by whether some of the functions are Fourier modes."""
-    if math.prod(system.shape) <= MAX_DENSE:
-        return "dense"
-    only_fourier = len(system.fourier_axes) == len(system.space_shape)
-    small = system.num_fields * math.prod(system.space_shape) <= MAX_FROZEN
-    return "frozen" if not system.fourier_axes or (small and not only_fourier) else "constant"
+def choose_solver(system: System, given: str | None) -> str:
+    """The one given, or by size, and by whether some of the functions are Fourier modes.
 
-
-def check_memory(system: System, solver: str) -> None:
-    """Refuse dense systems that no memory holds, before they are made."""
+    Dense systems that no memory holds are refused before they are made.
+    """
+    solver = given or _by_size(system)
     modes = _mode_axes(system, solver)
     sizes = [size for axis, size in enumerate(system.space_shape) if axis not in modes]
     count = system.num_fields * math.prod(sizes)
@@ -47,6 +42,15 @@ def check_memory(system: System, solver: str) -> None:
             f"{LARGEST:,}; make axes periodic where they are, give fewer modes, "
             "pann.Windows(modes=...), or use pann.Hybrid(), one system over the whole of time"
         )
+    return solver
+
+
+def _by_size(system: System) -> str:
+    if math.prod(system.shape) <= MAX_DENSE:
+        return "dense"
+    only_fourier = len(system.fourier_axes) == len(system.space_shape)
+    small = system.num_fields * math.prod(system.space_shape) <= MAX_FROZEN
+    return "frozen" if not system.fourier_axes or (small and not only_fourier) else "constant"
 
 
 def _mode_axes(system: System, solver: str) -> tuple[int, ...]:

@@ -17,7 +17,6 @@ from pann.solvers.windows.axes import Axes, SpaceAxis, orthonormal, sizes, space
 from pann.solvers.windows.conditions import (
     condition_rows,
     end_conditions,
-    first_time,
     initial_values,
     is_joined,
     row_values,
@@ -155,7 +154,7 @@ def _graded(problem: Problem, axis: SpaceAxis, tolerance: float) -> SpaceAxis:
     breaks: list[float] = []
     for field in range(len(problem.fields)):
         rows = condition_rows(problem, axis, field)
-        times = np.array([first_time(problem)])
+        times = np.array(problem.domain.times[:1])
         given = row_values(problem, (axis,), 0, field, times, len(rows))
         found = np.sum(np.asarray(given.weights)[..., 0] * (rows @ start[field]), axis=1)
         misses = np.abs(found - np.asarray(given.values)[..., 0])

@@ -89,6 +89,11 @@ class System(eqx.Module):
         return len(self.problem.fields)
 
     @property
+    def num_nodes(self) -> int:
+        """In time."""
+        return self.decoupled.into.shape[1]
+
+    @property
     def fourier_axes(self) -> tuple[int, ...]:
         return tuple(axis for axis, numbers in enumerate(self.wavenumbers) if numbers.size)
 
@@ -99,7 +104,7 @@ class System(eqx.Module):
     @property
     def shape(self) -> tuple[int, ...]:
         """Of the unknowns: fields, functions along each axis of space, functions of time."""
-        return (self.num_fields, *self.space_shape, self.decoupled.back.shape[0])
+        return (self.num_fields, *self.space_shape, self.num_nodes)
 
     def in_space(self, order: Order) -> tuple[int, ...]:
         return order[: self.time_axis] + order[self.time_axis + 1 :]
@@ -248,7 +253,7 @@ def make_window(
     start: Float[np.ndarray, "order fields ..."],
 ) -> Window:
     """A window with the values that its conditions have there."""
-    times = begin + length * radau_nodes(system.decoupled.into.shape[1])
+    times = begin + length * radau_nodes(system.num_nodes)
     values = tuple(
         tuple(
             row_values(system.problem, axes, number, field, times, len(rows))
