@@ -15,11 +15,10 @@ from pann.methods import Windows
 from pann.model.pann import PANN, Parameters
 from pann.pde.checks import checked
 from pann.pde.conditions import Dirichlet
-from pann.pde.placing import OnFaces, place_conditions, place_inside
+from pann.pde.placing import OnFaces, place_conditions
 from pann.pde.problem import Problem
-from pann.points import uniform
-from pann.solvers.assessment import field_sizes, relative_errors, residual_of
-from pann.solvers.setup import NUM_FRESH, Setup
+from pann.solvers.assessment import indicator, relative_errors
+from pann.solvers.setup import Setup
 from pann.solvers.solution import Report, Solution, trial_figures
 from pann.solvers.windows.axes import SpaceAxis
 from pann.solvers.windows.conditions import reason_against
@@ -154,7 +153,7 @@ def solve_plan(
         how=_how(marched),
         degree=int(marched.windows[-1].coefficients.shape[-1]) - 1,
         num_points=marched.num_points,
-        residual=_residual(problem, model, seed),
+        residual=_residual(setup, model),
         rel_l2=rel_l2,
         field_errors=field_errors,
         stop=_stop(marched, plan.tail),
@@ -218,15 +217,13 @@ def _how(marched: Marched) -> str:
 
 
 def _shown(axes: tuple[SpaceAxis, ...]) -> str:
-    parts = []
-    for axis in axes:
+    def functions(axis: SpaceAxis) -> str:
         if axis.is_fourier:
-            parts.append(f"{axis.level} frequencies in {axis.name}, ")
-        elif axis.num_pieces == 1:
-            parts.append(f"degree {axis.level} in {axis.name}, ")
-        else:
-            parts.append(f"degree {axis.level} on {axis.num_pieces} pieces in {axis.name}, ")
-    return "".join(parts)
+            return f"{axis.level} frequencies"
+        on_pieces = "" if axis.num_pieces == 1 else f" on {axis.num_pieces} pieces"
+        return f"degree {axis.level}{on_pieces}"
+
+    return "".join(f"{functions(axis)} in {axis.name}, " for axis in axes)
 
 
 def _stop(marched: Marched, tolerance: float) -> str:
@@ -247,17 +244,15 @@ def _stop(marched: Marched, tolerance: float) -> str:
     )
 
 
-# ---- How good it is ----
-
-
-def _residual(problem: Problem, model: PANN, seed: int) -> float:
+def _residual(setup: Setup, model: PANN) -> float:
     """The largest relative residual, of the equation and of the conditions, at points not used."""
-    points = uniform(model.domain, NUM_FRESH, seed=seed + 7).coordinates
-    inside = place_inside(problem, points, problem.asked.orders)
-    on_faces = OnFaces("uniform", POINTS_ON_FACES, seed)
-    placed = [inside]
+    problem, conditions = setup.problem, []
     # Conditions lie on the faces of the whole domain, to whose end the windows may not have come.
     if model.domain == problem.domain:
-        placed += place_conditions(problem, POINTS_ON_FACES, on_faces)
-    size = field_sizes(model, None, points)
-    return max(residual_of(problem, model, each, size) for each in placed)
+        on_faces = OnFaces("uniform", POINTS_ON_FACES, setup.seed)
+        conditions = place_conditions(problem, POINTS_ON_FACES, on_faces)
+    else:
+        problem = dataclasses.replace(problem, domain=model.domain)
+    # Windows meet hard conditions by themselves, not by the form of the solution.
+    setup = dataclasses.replace(setup, problem=problem, ansatz=None)
+    return indicator(setup, conditions, model)
