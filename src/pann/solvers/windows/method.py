@@ -139,19 +139,19 @@ def solve_plan(
 ) -> tuple[Solution, Marched]:
     """The solution of the windows planned, beginning with these axes, and the windows."""
     assert plan.tail is not None
-    problem, seed = setup.problem, setup.seed
+    problem = setup.problem
     marched = march(setup.within("windows"), plan, axes)
     if not marched.windows:
         raise WindowsFailed(
             f"no window could be solved: {marched.stop}; give other modes or a lower degree, "
             "or pann.Hybrid() for one system over the whole of time"
         )
-    model = joined(problem, marched.windows)
+    model, last = joined(problem, marched.windows), marched.windows[-1]
     reached = dataclasses.replace(problem, domain=model.domain)
     rel_l2, field_errors = relative_errors(reached, model)
-    report_of_all = Report(
+    report = Report(
         how=_how(marched),
-        degree=int(marched.windows[-1].coefficients.shape[-1]) - 1,
+        degree=last.coefficients.shape[-1] - 1,
         num_points=marched.num_points,
         residual=_residual(setup, model),
         rel_l2=rel_l2,
@@ -165,17 +165,15 @@ def solve_plan(
             "tail in space": [window.space_tail for window in marched.windows],
         },
     )
-    last = marched.windows[-1]
     method = dataclasses.replace(
         plan,
         windows=len(marched.windows),
         modes={axis.name: axis.level for axis in last.axes} or None,
         solver=marched.solver,
     )
-    solution = Solution(model, problem.fields, {}, report_of_all, problem, method=method)
-    trials = [trial_figures(solution, seed)]
-    report_of_all = dataclasses.replace(report_of_all, trials=trials)
-    return dataclasses.replace(solution, report=report_of_all), marched
+    solution = Solution(model, problem.fields, {}, report, problem, method=method)
+    report = dataclasses.replace(report, trials=[trial_figures(solution, setup.seed)])
+    return dataclasses.replace(solution, report=report), marched
 
 
 def windows_or(otherwise: Callable[..., Solution], setup: Setup, *, begin: float) -> Solution:
