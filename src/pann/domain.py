@@ -70,6 +70,16 @@ class Box:
         return len(self.names)
 
     @property
+    def time_number(self) -> int:
+        """The number of the axis that is time, where there is one."""
+        return self.names.index(str(self.time))
+
+    @property
+    def times(self) -> tuple[float, float]:
+        """The first time and the last."""
+        return self.lower[self.time_number], self.upper[self.time_number]
+
+    @property
     def widths(self) -> Float[np.ndarray, " d"]:
         return np.asarray(self.upper) - np.asarray(self.lower)
 
@@ -86,7 +96,8 @@ class Box:
     def face(self, axis: str, side: str) -> "Faces":
         """One face by name: `box.face("x", "lower")`."""
         if axis not in self.names:
-            raise ValueError(f"'{axis}' is not an axis of this box; its axes are {self._listed}")
+            listed = ", ".join(self.names)
+            raise ValueError(f"'{axis}' is not an axis of this box; its axes are {listed}")
         if side not in SIDES:
             raise ValueError(f"a face is the 'lower' or the 'upper' one, got {side!r}")
         if axis in self.periodic:
@@ -105,10 +116,6 @@ class Box:
         if self.time is None:
             raise ValueError("this box has no time; make it with Box(x=..., t=..., time='t')")
         return Faces(self, ((self.time, "lower"),))
-
-    @property
-    def _listed(self) -> str:
-        return ", ".join(self.names)
 
     def contains(self, points: Shaped[np.ndarray, "points d"]) -> bool:
         """Whether every point lies in the closed box, up to rounding."""

@@ -153,14 +153,9 @@ def poisson_disk(domain: Box, num_points: int, seed: int = 0, cache: bool = True
         raise ValueError(f"poisson_disk needs 1 to 3 dimensions, got {dimension}; use sobol there")
     generator = _generator(seed)
     draw = lambda: _poisson_disk(dimension, num_points, generator)
-    if not cache:
-        return Points(_place(domain, draw()))
-    unit = kept_array(
-        f"poisson_disk-v{_POISSON_DISK_VERSION}-{dimension}d-n{num_points}-s{seed}.npy",
-        (num_points, dimension),
-        draw,
-        is_valid=lambda unit: bool(np.all((unit >= 0.0) & (unit <= 1.0))),
-    )
+    name = f"poisson_disk-v{_POISSON_DISK_VERSION}-{dimension}d-n{num_points}-s{seed}.npy"
+    is_valid = lambda unit: bool(np.all((unit >= 0.0) & (unit <= 1.0)))
+    unit = kept_array(name, (num_points, dimension), draw, is_valid) if cache else draw()
     return Points(_place(domain, unit))
 
 

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias, final
+from typing import TypeAlias, TypeVar, final
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +20,7 @@ from pann.basis.families import (
     Chebyshev,
     Coordinates,
     Family,
+    Fourier,
     Legendre,
     Table,
     family_by_name,
@@ -158,8 +159,6 @@ class Basis:
             "lower the degree, use index_set='hyperbolic_cross', or give fewer points",
         )
         out = np.empty((len(points), len(self)))
-        if not len(self):
-            return out
         for rows in self._row_blocks(len(points)):
             self._fill(points[rows], orders, out[rows])
         return out
@@ -184,7 +183,30 @@ class Basis:
         derivative: Sequence[int] | None = None,
     ) -> Float[np.ndarray, " points *outputs"]:
         """sum_k b_k D^derivative phi_k(x_i), without ever holding the whole table."""
-        return self.evaluate_each(points, coefficients, [derivative])[0]
+        points = check_points(self.domain, points)
+        coefficients = np.asarray(coefficients, float)
+        if len(coefficients) != len(self):
+            raise ValueError(
+                f"{len(coefficients)} coefficients for {len(self)} terms; give one for each term"
+            )
+        out = np.zeros((len(points), *coefficients.shape[1:]))
+        orders = check_derivative(self.domain, derivative)
+        seen = self.seen_orders(orders)
+        if not self.is_nearly_full:
+            for rows, block in self.table_blocks(points, orders):
+                np.matmul(block, coefficients, out=out[rows])
+        elif seen is not None:
+            reference = self.domain.to_reference(points)[:, self.columns]
+            values = evaluate_by_axis(
+                self.families,
+                self.indices,
+                self.num_functions,
+                coefficients.reshape(len(self), -1),
+                reference,
+                lambda axis, rows: self._factor(axis, reference[rows, axis], seen[axis]),
+            )
+            out += values.reshape(out.shape) * _integrated_width(self.domain, orders)
+        return out
 
     def evaluate_each(
         self,
@@ -193,50 +215,12 @@ class Basis:
         derivatives: Sequence[Sequence[int] | None],
     ) -> Float[np.ndarray, " derivatives points *outputs"]:
         """`evaluate` for several derivatives at the same points."""
-        points = check_points(self.domain, points)
-        coefficients = np.asarray(coefficients, float)
-        if len(coefficients) != len(self):
-            raise ValueError(
-                f"{len(coefficients)} coefficients for {len(self)} terms; give one for each term"
-            )
-        shape = (len(derivatives), len(points), *coefficients.shape[1:])
-        if self.is_nearly_full:
-            columns = coefficients.reshape(len(self), -1)
-            return self._evaluate_by_axis(points, columns, derivatives).reshape(shape)
-        out = np.empty(shape)
-        for own, derivative in zip(out, derivatives, strict=True):
-            for rows, block in self.table_blocks(points, derivative):
-                np.matmul(block, coefficients, out=own[rows])
-        return out
+        return np.stack([self.evaluate(points, coefficients, each) for each in derivatives])
 
     @functools.cached_property
     def is_nearly_full(self) -> bool:
         """Whether there are many terms, a quarter of all products or more: sums need no table."""
         return len(self) >= _MANY_TERMS and math.prod(self.num_functions) <= 4 * len(self)
-
-    def _evaluate_by_axis(
-        self,
-        points: Float[np.ndarray, "points d"],
-        coefficients: Float[np.ndarray, "terms outputs"],
-        derivatives: Sequence[Sequence[int] | None],
-    ) -> Float[np.ndarray, "derivatives points outputs"]:
-        out = np.zeros((len(derivatives), len(points), coefficients.shape[1]))
-        orders = [check_derivative(self.domain, derivative) for derivative in derivatives]
-        numbered = {number: self.seen_orders(each) for number, each in enumerate(orders)}
-        seen = {number: each for number, each in numbered.items() if each is not None}
-        reference = self.domain.to_reference(points)[:, self.columns]
-        out[list(seen)] = evaluate_by_axis(
-            self.families,
-            self.indices,
-            self.num_functions,
-            coefficients,
-            reference,
-            list(seen.values()),
-            lambda axis, rows, order: self._factor(axis, reference[rows, axis], order),
-        )
-        for values, each in zip(out, orders, strict=True):
-            values *= _integrated_width(self.domain, each)
-        return out
 
     @functools.cached_property
     def tree(self) -> ProductTree:
@@ -393,6 +377,7 @@ def check_derivative(domain: Box, derivative: Sequence[int] | None) -> tuple[int
 
 
 FamilyChoice: TypeAlias = str | Family
+Given = TypeVar("Given")
 
 
 def make_basis(
@@ -418,43 +403,29 @@ def make_basis(
         raise ValueError(f"a basis needs at least one axis of {', '.join(domain.names)}")
     if index_set not in INDEX_SETS:
         raise ValueError(f"'{index_set}' is not an index set; use one of {', '.join(INDEX_SETS)}")
-    chosen = _choose_families(domain, axes, families)
-    indices = INDEX_SETS[index_set](
-        chosen, degree, weights=_weights_by_axis(axes, weights), max_terms=max_terms
-    )
-    return Basis(domain, chosen, indices, scaling, axes)
-
-
-def _choose_families(
-    domain: Box,
-    axes: tuple[str, ...],
-    families: FamilyChoice | Mapping[str, FamilyChoice] | None,
-) -> tuple[Family, ...]:
     if isinstance(families, str | Family):
-        choices: Mapping[str, FamilyChoice] = dict.fromkeys(axes, families)
-    else:
-        choices = families or {}
-    _check_keys("families", choices, axes)
-    defaults = {axis: "fourier" if axis in domain.periodic else "legendre" for axis in axes}
-    return tuple(
-        choice if isinstance(choice, Family) else family_by_name(choice)
-        for choice in (choices.get(axis, defaults[axis]) for axis in axes)
-    )
-
-
-def _weights_by_axis(
-    axes: tuple[str, ...], weights: Sequence[float] | Mapping[str, float] | None
-) -> Sequence[float] | None:
+        families = dict.fromkeys(axes, families)
+    chosen = _by_axis("families", families or {}, axes, default_families(domain))
+    known = tuple(each if isinstance(each, Family) else family_by_name(each) for each in chosen)
     if isinstance(weights, Mapping):
-        _check_keys("weights", weights, axes)
-        return [weights.get(axis, 1.0) for axis in axes]
-    return weights
+        weights = _by_axis("weights", weights, axes, dict.fromkeys(axes, 1.0))
+    indices = INDEX_SETS[index_set](known, degree, weights=weights, max_terms=max_terms)
+    return Basis(domain, known, indices, scaling, axes)
 
 
-def _check_keys(what: str, given: Mapping[str, object], axes: tuple[str, ...]) -> None:
+def default_families(domain: Box) -> dict[str, Family]:
+    """Fourier along periodic axes, Legendre along others."""
+    return {axis: Fourier() if axis in domain.periodic else Legendre() for axis in domain.names}
+
+
+def _by_axis(
+    what: str, given: Mapping[str, Given], axes: tuple[str, ...], defaults: Mapping[str, Given]
+) -> list[Given]:
+    """An entry for each axis: the one given for its name, or the default."""
     for name in given:
         if name not in axes:
             raise ValueError(
                 f"{what} names '{name}', which the basis does not see; its axes are "
                 f"{', '.join(axes)}"
             )
+    return [given.get(axis, defaults[axis]) for axis in axes]

@@ -9,8 +9,8 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from pann.basis.basis import Basis
-from pann.basis.families import FAMILIES, Rule
+from pann.basis.basis import Basis, default_families
+from pann.basis.families import Rule
 from pann.basis.least_squares import least_squares
 from pann.points import tensor_rule
 from pann.runtime.memory import require_memory
@@ -125,9 +125,7 @@ def _rules(basis: Basis, nodes_per_axis: int | Sequence[int]) -> list[Rule]:
         f"a grid of {' x '.join(map(str, counts))} nodes",
         "take fewer nodes along each axis, or fit scattered points by least squares",
     )
-    families = {
-        name: FAMILIES["fourier" if name in basis.domain.periodic else "legendre"] for name in names
-    } | dict(zip(basis.axes, basis.families, strict=True))
+    families = default_families(basis.domain) | dict(zip(basis.axes, basis.families, strict=True))
     return [families[name].quadrature(count) for name, count in zip(names, counts, strict=True)]
 
 

@@ -10,9 +10,8 @@ after the other (`evaluate_by_axis`), and there is no table at all.
 """
 
 import dataclasses
-import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -42,11 +41,6 @@ class ProductTree:
     depths: tuple[Depth, ...]
     term_nodes: Int[np.ndarray, " terms"]
     num_nodes: int
-
-    @property
-    def block_rows(self) -> int:
-        """How many points to treat at a time."""
-        return max(1, _BLOCK_BYTES // (8 * self.num_nodes))
 
 
 def build_tree(indices: Int[np.ndarray, "terms axes"], num_functions: Sequence[int]) -> ProductTree:
@@ -80,7 +74,7 @@ def multiply_out(
 ) -> None:
     """Fill `out` with each term's product of factor columns; terms marked `is_zero` get 0."""
     term_nodes = np.where(is_zero, _ZERO, tree.term_nodes)
-    num_rows = min(tree.block_rows, len(factors))
+    num_rows = max(1, min(_BLOCK_BYTES // (8 * tree.num_nodes), len(factors)))
     products = np.empty((num_rows, tree.num_nodes))
     products[:, _ONE], products[:, _ZERO] = 1.0, 0.0
     widest = max((len(depth.parents) for depth in tree.depths), default=0)
@@ -118,10 +112,6 @@ def multiply_traced(
 
 _SUM_BLOCK_BYTES = 32 * 2**20
 
-# The factors of an axis, by its number, at some of the points, of a derivative.
-Rows = slice | Int[np.ndarray, " rows"]
-Factors = Callable[[int, Rows, int], Float[np.ndarray, "rows functions"]]
-
 
 def evaluate_by_axis(
     families: Sequence[Family],
@@ -129,10 +119,13 @@ def evaluate_by_axis(
     num_functions: Sequence[int],
     coefficients: Float[np.ndarray, "terms outputs"],
     reference: Float[np.ndarray, "points axes"],
-    orders: Sequence[tuple[int, ...]],
-    factors: Factors,
-) -> Float[np.ndarray, "orders points outputs"]:
-    """sum_k b_k prod_i D^order_i phi_{k_i}(x_i), for points of one piece of an axis at a time."""
+    factors: Callable[[int, Int[np.ndarray, " rows"]], Float[np.ndarray, "rows functions"]],
+) -> Float[np.ndarray, "points outputs"]:
+    """sum_k b_k prod_i f_{k_i}(x_i), for points of one piece of an axis at a time.
+
+    `factors` are the functions of an axis, by its number, at some of the points: the values or any
+    derivative.
+    """
     tensor = np.zeros((*num_functions, coefficients.shape[1]))
     tensor[tuple(indices.T)] = coefficients
     counts = [
@@ -142,43 +135,27 @@ def evaluate_by_axis(
     # The longest of the other axes goes first, as one product of matrices.
     others = sorted((i for i in range(len(families)) if i != cut), key=lambda i: -num_functions[i])
     tensor = np.transpose(tensor, (cut, *others, len(families)))
-    out = np.empty((len(orders), len(reference), coefficients.shape[1]))
-    family = families[cut]
-    for rows, own in _rows_by_piece(family, reference[:, cut], tensor.shape):
-        for number, order in enumerate(orders):
-            along, local = factors(cut, rows, order[cut]), tensor
-            if isinstance(family, PiecewiseLegendre):
-                # The functions of level 0 are constant on the piece: together they make one.
-                level_0 = np.tensordot(along[0, : counts[cut]], tensor[: counts[cut]], axes=1)
-                local = np.concatenate([level_0[None], tensor[own]])
-                along = np.concatenate([np.ones((len(along), 1)), along[:, own]], axis=1)
-            rest = [factors(i, rows, order[i]) for i in others]
-            out[number, rows] = _contracted(local, along, rest)
+    out = np.empty((len(reference), coefficients.shape[1]))
+    family, count = families[cut], counts[cut]
+    pieces = np.zeros(len(reference), int)
+    if isinstance(family, PiecewiseLegendre):
+        pieces = family.piece_of(reference[:, cut])
+    order = np.argsort(pieces, kind="stable")
+    starts = np.searchsorted(pieces[order], np.arange(1, count))
+    for piece, members in enumerate(np.split(order, starts)):
+        # The functions that vary on the piece, and how many points to take at a time.
+        own = np.arange(count + piece, len(tensor), count)
+        widest = max((len(own) + 1) * math.prod(tensor.shape[2:]), len(tensor))
+        size = max(1, _SUM_BLOCK_BYTES // (8 * widest))
+        for first in range(0, len(members), size):
+            rows = members[first : first + size]
+            along = factors(cut, rows)
+            # The functions of level 0 are constant on the piece: together they make one.
+            level_0 = np.tensordot(along[0, :count], tensor[:count], axes=1)
+            local = np.concatenate([level_0[None], tensor[own]])
+            along = np.concatenate([np.ones((len(along), 1)), along[:, own]], axis=1)
+            out[rows] = _contracted(local, along, [factors(i, rows) for i in others])
     return out
-
-
-def _rows_by_piece(
-    family: Family, x: Float[np.ndarray, " points"], shape: tuple[int, ...]
-) -> Iterator[tuple[Rows, Int[np.ndarray, " functions"]]]:
-    """Points of one piece each, few at a time, and the functions that vary on it."""
-    if not isinstance(family, PiecewiseLegendre):
-        size = _block_rows(shape[0], shape)
-        for first in range(0, len(x), size):
-            yield slice(first, first + size), np.arange(1, shape[0])
-        return
-    pieces = family.piece_of(x)
-    order, count = np.argsort(pieces, kind="stable"), family.num_pieces
-    bounds = np.searchsorted(pieces[order], np.arange(count + 1))
-    for piece, (begin, end) in enumerate(itertools.pairwise(bounds)):
-        own = np.arange(count + piece, shape[0], count)
-        size = _block_rows(len(own) + 1, shape)
-        for first in range(begin, end, size):
-            yield order[first : min(first + size, end)], own
-
-
-def _block_rows(num_own: int, shape: tuple[int, ...]) -> int:
-    """How many points to take at a time, each with its own functions of the cut axis."""
-    return max(1, _SUM_BLOCK_BYTES // (8 * max(num_own * math.prod(shape[2:]), shape[0])))
 
 
 def _contracted(

@@ -8,6 +8,7 @@ other, but nothing is evaluated in vain. The point found has its value and gradi
 computed twice.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -169,20 +170,15 @@ class Memory(eqx.Module):
         is_convex = product > jnp.finfo(step.dtype).eps * square
         scale = jax.lax.rsqrt(jnp.where(is_convex, product, 1.0))
         join = lambda rows, row: jnp.concatenate([rows[1:], (scale * row)[None]])
-        pairs = (join(self.steps, step), join(self.changes, change))
-        new = Memory(*pairs, product / square, self.noise)
+        steps, changes = join(self.steps, step), join(self.changes, change)
+        new = Memory(steps, changes, product / square, self.noise)
         return _pick(is_convex, new, self)
 
     def noisier(self) -> "Memory":
         """With ten times the noise, or without pairs where that is too much."""
-        noise = 10 * self.noise
-        fits = noise <= MOST_NOISE
-        return Memory(
-            jnp.where(fits, self.steps, 0.0),
-            jnp.where(fits, self.changes, 0.0),
-            jnp.where(fits, self.gamma, 0.0),
-            jnp.where(fits, noise, self.noise),
-        )
+        noisier = dataclasses.replace(self, noise=10 * self.noise)
+        empty = dataclasses.replace(jax.tree.map(jnp.zeros_like, self), noise=self.noise)
+        return _pick(noisier.noise <= MOST_NOISE, noisier, empty)
 
     def direction(self, gradient: Float[Array, " size"]) -> Float[Array, " size"]:
         """-H g, or -g without pairs."""

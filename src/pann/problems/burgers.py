@@ -1,13 +1,14 @@
 """Burgers' equation with little viscosity: a sine steepens to a front."""
 
+import dataclasses
 import functools
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from pann.pde import Condition, Dirichlet, Initial, Problem
-from pann.problems.periodic import advective, box, known_by, periodic_problem
+from pann.pde import Dirichlet, Initial, Problem
+from pann.problems.periodic import advective, periodic_problem
 from pann.reference import Evolution, PeriodicGrid
 
 VISCOSITY = 0.01 / np.pi
@@ -32,14 +33,12 @@ def burgers(*, dirichlet: bool = False, faithful: bool = False) -> Problem:
     def initial(x: Any, t: Any) -> Any:
         return -jnp.sin(jnp.pi * x)
 
+    has_ends = faithful or dirichlet
+    problem = periodic_problem(EVOLUTION, residual, {"u": initial}, order=2, faithful=has_ends)
     if not dirichlet:
-        return periodic_problem(EVOLUTION, residual, {"u": initial}, order=2, faithful=faithful)
-    domain = box(EVOLUTION, periodic=False)
-    conditions: list[Condition] = [
-        Dirichlet(domain.boundary, 0.0, hard=True),
-        Initial(initial, hard=True),
-    ]
-    return known_by(EVOLUTION, domain, residual, conditions)
+        return problem
+    boundary = Dirichlet(problem.domain.boundary, 0.0, hard=True)
+    return dataclasses.replace(problem, conditions=[boundary, Initial(initial, hard=True)])
 
 
 # The front is resolved to 1e-11; half the step changes the solution by 9e-10.

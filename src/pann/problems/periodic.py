@@ -1,6 +1,6 @@
 """What the periodic problems in time share: domain, initial state, two forms of periodicity."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from pann.domain import Box
@@ -25,18 +25,27 @@ def periodic_problem(
     are not periodic; value and derivatives up to order - 1 agree at both ends, and the initial
     state holds, in the least-squares sense.
     """
-    domain = box(evolution, periodic=not faithful)
+    *space, time = evolution.axes
+    ends = zip(evolution.grid.lower, evolution.grid.upper, strict=True)
+    axes: dict[str, Any] = dict(zip(space, ends, strict=True))
+    axes[time] = (evolution.times[0], evolution.times[-1])
+    domain = Box(periodic=() if faithful else space, time=time, **axes)
     is_hard = is_smooth and not faithful
     conditions: list[Condition] = [
         Initial(value, field=field, hard=is_hard) for field, value in initial.items()
     ]
     if faithful:
         conditions += [
-            Periodic(axis, order=order - 1, field=field)
-            for axis in evolution.axes[:-1]
-            for field in initial
+            Periodic(axis, order=order - 1, field=field) for axis in space for field in initial
         ]
-    return known_by(evolution, domain, residual, conditions, tuple(initial))
+    return Problem(
+        domain,
+        residual,
+        conditions,
+        evolution.exact,
+        fields=tuple(initial),
+        name=evolution.name,
+    )
 
 
 def advective(symbol: Callable[[Any], Any], advection: float = 1.0) -> Equation:
@@ -51,25 +60,3 @@ def advective(symbol: Callable[[Any], Any], advection: float = 1.0) -> Equation:
         return symbol(k[None]), nonlinear
 
     return equation
-
-
-def box(evolution: Evolution, *, periodic: bool) -> Box:
-    """The evolution's box of space and time."""
-    *space, time = evolution.axes
-    ends = zip(evolution.grid.lower, evolution.grid.upper, strict=True)
-    axes: dict[str, Any] = dict(zip(space, ends, strict=True))
-    axes[time] = (evolution.times[0], evolution.times[-1])
-    return Box(periodic=tuple(space) if periodic else (), time=time, **axes)
-
-
-def known_by(
-    evolution: Evolution,
-    domain: Box,
-    residual: Callable[..., Any],
-    conditions: Sequence[Condition],
-    fields: tuple[str, ...] = ("u",),
-) -> Problem:
-    """The problem whose exact solution is the evolution's reference."""
-    return Problem(
-        domain, residual, conditions, evolution.exact, fields=fields, name=evolution.name
-    )

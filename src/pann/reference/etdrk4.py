@@ -3,7 +3,7 @@
 Kassam and Trefethen, Fourth-order time-stepping for stiff PDEs, SIAM J. Sci. Comput. 26 (2005).
 """
 
-import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -34,17 +34,16 @@ def etdrk4(
         raise ValueError(f"times must increase, and be two at least, got {times}")
     if not largest_step > 0:
         raise ValueError(f"largest_step must be positive, got {largest_step}")
-    steps: dict[float, _Step] = {}
+    # Steps of one length share their coefficients.
+    step_of = functools.cache(lambda length: _step(length, linear, nonlinear))
     modes = initial
     yield modes
     for time, gap in zip(times[1:], gaps, strict=True):
-        # Gaps that differ by rounding share their coefficients.
         num_steps = max(1, int(np.ceil(gap / largest_step - 1e-6)))
+        # Lengths that differ by rounding are one.
         length = float(f"{gap / num_steps:.9e}")
-        if length not in steps:
-            steps[length] = _Step.of_length(length, linear)
         for _ in range(num_steps):
-            modes = steps[length].advance(modes, nonlinear)
+            modes = step_of(length)(modes)
         if not np.all(np.isfinite(modes)):
             raise NotConverged(
                 f"the reference solution is not finite at t = {time:g} with steps of {length:g}; "
@@ -53,46 +52,37 @@ def etdrk4(
         yield modes
 
 
-@dataclasses.dataclass(frozen=True)
-class _Step:
-    """What a step of one length multiplies by; names as in the paper's listing."""
+def _step(
+    length: float, linear: Inexact[np.ndarray, "..."], nonlinear: Nonlinear
+) -> Callable[[Modes], Modes]:
+    """A step of this length; names as in the paper's listing.
 
-    exponential: Inexact[np.ndarray, "..."]
-    half_exponential: Inexact[np.ndarray, "..."]
-    half_weight: Inexact[np.ndarray, "..."]
-    f1: Inexact[np.ndarray, "..."]
-    f2: Inexact[np.ndarray, "..."]
-    f3: Inexact[np.ndarray, "..."]
+    The weights are means over a circle around h L: the formulas cancel where h L is small.
+    """
+    angles = 2 * np.pi * (np.arange(NUM_CONTOUR_POINTS) + 0.5) / NUM_CONTOUR_POINTS
+    sums = [np.zeros(linear.shape, complex) for _ in range(4)]
+    for point in np.exp(1j * angles):
+        z = length * linear + point
+        e = np.exp(z)
+        sums[0] += (np.exp(z / 2) - 1) / z
+        sums[1] += (-4 - z + e * (4 - 3 * z + z**2)) / z**3
+        sums[2] += (2 + z + e * (z - 2)) / z**3
+        sums[3] += (-4 - 3 * z - z**2 + e * (4 - z)) / z**3
+    weights = [length * total / NUM_CONTOUR_POINTS for total in sums]
+    if not np.iscomplexobj(linear):
+        weights = [weight.real for weight in weights]
+    half_weight, f1, f2, f3 = weights
+    exponential, half_exponential = np.exp(length * linear), np.exp(length * linear / 2)
 
-    @staticmethod
-    def of_length(length: float, linear: Inexact[np.ndarray, "..."]) -> "_Step":
-        """Means over a circle around h L: the formulas themselves cancel where h L is small."""
-        angles = 2 * np.pi * (np.arange(NUM_CONTOUR_POINTS) + 0.5) / NUM_CONTOUR_POINTS
-        sums = [np.zeros(linear.shape, complex) for _ in range(4)]
-        for point in np.exp(1j * angles):
-            z = length * linear + point
-            e = np.exp(z)
-            sums[0] += (np.exp(z / 2) - 1) / z
-            sums[1] += (-4 - z + e * (4 - 3 * z + z**2)) / z**3
-            sums[2] += (2 + z + e * (z - 2)) / z**3
-            sums[3] += (-4 - 3 * z - z**2 + e * (4 - z)) / z**3
-        weights = [length * total / NUM_CONTOUR_POINTS for total in sums]
-        if not np.iscomplexobj(linear):
-            weights = [weight.real for weight in weights]
-        return _Step(np.exp(length * linear), np.exp(length * linear / 2), *weights)
-
-    def advance(self, modes: Modes, nonlinear: Nonlinear) -> Modes:
-        half = self.half_exponential * modes
+    def advance(modes: Modes) -> Modes:
+        half = half_exponential * modes
         at_start = nonlinear(modes)
-        a = half + self.half_weight * at_start
+        a = half + half_weight * at_start
         at_a = nonlinear(a)
-        b = half + self.half_weight * at_a
+        b = half + half_weight * at_a
         at_b = nonlinear(b)
-        c = self.half_exponential * a + self.half_weight * (2 * at_b - at_start)
+        c = half_exponential * a + half_weight * (2 * at_b - at_start)
         at_c = nonlinear(c)
-        return (
-            self.exponential * modes
-            + self.f1 * at_start
-            + 2 * self.f2 * (at_a + at_b)
-            + self.f3 * at_c
-        )
+        return exponential * modes + f1 * at_start + 2 * f2 * (at_a + at_b) + f3 * at_c
+
+    return advance

@@ -65,15 +65,12 @@ class Reference:
         """One stored time after the other: only one refined grid is in memory."""
         starts, time_weights = _time_stencils(self.times, time)
         factor = REFINEMENT[self.grid.dimension]
-        indices, weights = zip(
-            *(
-                _space_stencils(space[:, axis], low, width, factor * count)
-                for axis, (low, width, count) in enumerate(
-                    zip(self.grid.lower, self.grid.widths, self.grid.shape, strict=True)
-                )
-            ),
-            strict=True,
-        )
+        fine_grid = self.grid.finer(factor)
+        axes = zip(space.T, fine_grid.lower, fine_grid.widths, fine_grid.shape, strict=True)
+        stencils, weights = zip(*(_space_stencils(*axis) for axis in axes), strict=True)
+        # Each along an axis of its own: together they index a block of the grid at each point.
+        shapes = np.where(np.eye(len(stencils)), SPACE_STENCIL, 1)
+        indices = [each.reshape(-1, *shape) for each, shape in zip(stencils, shapes, strict=True)]
         result = np.zeros((len(self.values), len(time)))
         for stored in range(starts[0], starts[-1] + TIME_STENCIL):
             begin = np.searchsorted(starts, stored - TIME_STENCIL + 1, "left")
@@ -84,14 +81,10 @@ class Reference:
             in_time = time_weights[np.arange(begin, end), stored - starts[here]]
             for field, values in enumerate(self.values[:, stored]):
                 fine = self.grid.refined(values, factor)
-                if self.grid.dimension == 1:
-                    in_space = np.einsum("ni,ni->n", fine[indices[0][here]], weights[0][here])
-                else:
-                    rows, columns = indices[0][here], indices[1][here]
-                    near = fine[rows[:, :, None], columns[:, None, :]]
-                    along = (near @ weights[1][here][:, :, None])[:, :, 0]
-                    in_space = np.einsum("ni,ni->n", along, weights[0][here])
-                result[field, here] += in_time * in_space
+                near = fine[tuple(index[here] for index in indices)]
+                for along in reversed(weights):
+                    near = np.einsum("n...i,ni->n...", near, along[here])
+                result[field, here] += in_time * near
         return result
 
 

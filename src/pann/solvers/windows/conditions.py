@@ -3,7 +3,6 @@
 `reason_against` says which problems can be solved in windows, and why others cannot.
 """
 
-import dataclasses
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -29,18 +28,6 @@ from pann.pde.problem import Problem
 from pann.solvers.windows.axes import Axes, SpaceAxis
 
 MAX_TIME_ORDER = 2
-# Only moves an array of NumPy: jnp.asarray would compile a program for each shape.
-on_device = jax.device_put
-
-
-@dataclasses.dataclass(frozen=True)
-class EndCondition:
-    """A condition at one end of an axis: alpha u + beta du/dn = value."""
-
-    side: str
-    alpha: Values = 1.0
-    beta: Values = 0.0
-    value: Values = 0.0
 
 
 class RowValues(eqx.Module):
@@ -50,20 +37,21 @@ class RowValues(eqx.Module):
     values: Float[Array, "rows ..."]
 
 
-def end_conditions(problem: Problem, axis: str, field: int) -> list[EndCondition]:
-    """The conditions of a field at the ends of an axis; Periodic ones are not among them."""
+def end_conditions(problem: Problem, axis: str, field: int) -> list[tuple[str, Robin]]:
+    """Sides of an axis, and what holds for a field there; Periodic ones are not among them."""
     found = []
     for condition in problem.conditions:
-        if not isinstance(condition, Dirichlet | Neumann | Robin):
-            continue
-        sides = [side for name, side in condition.faces.sides if name == axis]
-        for side in sides if problem.field_number(condition) == field else ():
-            if isinstance(condition, Dirichlet):
-                found.append(EndCondition(side, value=condition.value))
-            elif isinstance(condition, Neumann):
-                found.append(EndCondition(side, 0.0, condition.coefficient, condition.value))
-            else:
-                found.append(EndCondition(side, condition.alpha, condition.beta, condition.value))
+        match condition:
+            case Dirichlet():
+                robin = Robin(condition.faces, 1.0, 0.0, condition.value)
+            case Neumann():
+                robin = Robin(condition.faces, 0.0, condition.coefficient, condition.value)
+            case Robin():
+                robin = condition
+            case _:
+                continue
+        if problem.field_number(condition) == field:
+            found += [(side, robin) for name, side in robin.faces.sides if name == axis]
     return found
 
 
@@ -86,7 +74,7 @@ def condition_rows(
     order = problem.highest_order(field, axis.name)
     jumps = axis.continuity_rows(order, at_seam=is_joined(problem, axis.name, field))
     continuity = np.stack([jumps, np.zeros_like(jumps)], axis=1)
-    ends = [axis.end_rows(each.side) for each in end_conditions(problem, axis.name, field)]
+    ends = [axis.end_rows(side) for side, _ in end_conditions(problem, axis.name, field)]
     return np.concatenate([continuity, np.stack(ends)]) if ends else continuity
 
 
@@ -106,19 +94,19 @@ def row_values(
     given = [] if axis.is_fourier else end_conditions(problem, axis.name, field)
     weights, values = np.zeros((count, 2, *shape)), np.zeros((count, *shape))
     weights[: count - len(given), 0] = 1.0
-    for row, each in enumerate(given, start=count - len(given)):
-        end = np.full(shape, axis.lower if each.side == "lower" else axis.upper)
+    for row, (side, robin) in enumerate(given, start=count - len(given)):
+        end = np.full(shape, axis.lower if side == "lower" else axis.upper)
         along = [*mesh[:number], end, *mesh[number:]]
-        evaluate = lambda value, along=along: _values_on(problem, axes, along, value)
-        weights[row] = evaluate(each.alpha), evaluate(each.beta)
-        values[row] = evaluate(each.value)
-    return RowValues(on_device(weights), on_device(values))
+        weights[row, 0] = _values_on(problem, axes, along, robin.alpha)
+        weights[row, 1] = _values_on(problem, axes, along, robin.beta)
+        values[row] = _values_on(problem, axes, along, robin.value)
+    return RowValues(*jax.device_put((weights, values)))
 
 
 def initial_values(problem: Problem, axes: Axes) -> Float[np.ndarray, "order fields ..."]:
     """Coefficients in space of the initial state and its time derivatives."""
     along = [axis.points for axis in axes]
-    mesh = np.meshgrid(*along, np.array([first_time(problem)]), indexing="ij")
+    mesh = np.meshgrid(*along, np.array(problem.domain.times[:1]), indexing="ij")
     states = [condition for condition in problem.conditions if isinstance(condition, Initial)]
     order = 1 + max(condition.order for condition in states)
     found = np.zeros((order, len(problem.fields), *mesh[0].shape[:-1]))
@@ -138,10 +126,6 @@ def _values_on(
     columns = dict(zip(names, mesh, strict=True))
     points = np.stack([columns[name].ravel() for name in problem.domain.names], axis=1)
     return values_at(value, problem.domain, points).reshape(mesh[0].shape)
-
-
-def first_time(problem: Problem) -> float:
-    return problem.domain.lower[problem.domain.names.index(str(problem.domain.time))]
 
 
 def reason_against(problem: Problem) -> str | None:

@@ -6,15 +6,18 @@ in space is too large, the axes get more functions, and the window is solved aga
 
 import dataclasses
 import functools
+import math
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
 from pann.basis import Fourier, Legendre, PiecewiseLegendre
-from pann.io.checkpoint import NOWHERE, Checkpoint, Saved
-from pann.pde.problem import Problem
-from pann.runtime.limits import Progress, Report, Stopped
+from pann.io.checkpoint import Saved
+from pann.methods import Windows
+from pann.runtime.limits import Progress, Stopped
+from pann.solvers.setup import Setup
 from pann.solvers.windows.axes import (
     Axes,
     SpaceAxis,
@@ -26,7 +29,7 @@ from pann.solvers.windows.axes import (
 )
 from pann.solvers.windows.conditions import initial_values
 from pann.solvers.windows.newton import newton
-from pann.solvers.windows.preconditioners import check_memory, choose_solver
+from pann.solvers.windows.preconditioners import choose_solver
 from pann.solvers.windows.resolution import first_axes, refined
 from pann.solvers.windows.system import System, make_system, make_window
 
@@ -79,78 +82,53 @@ class Marched:
 
     windows: list[Solved]
     stop: str
-    finished: bool
     rejected: int
     solver: str
     num_points: int
-    stopped: str | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class Schedule:
-    """What is asked for: a number of equal windows, or windows as long as the tolerance allows.
-
-    With `fixed_axes` the functions in space stay as they are. `count` is the number of nodes in
-    time, `order` that of the equation in it.
-    """
-
-    problem: Problem
-    order: int
-    count: int
-    num_windows: int | None
-    fixed_axes: bool
-    tolerance: float
-    solver: str | None
-    seed: int
-    report: Report
-    checkpoint: Checkpoint = NOWHERE
+    stopped: str | None
 
     @property
-    def ends(self) -> tuple[float, float]:
-        domain = self.problem.domain
-        number = domain.names.index(str(domain.time))
-        return domain.lower[number], domain.upper[number]
-
-    @functools.cached_property
-    def _systems(self) -> dict[Axes, System]:
-        return {}
-
-    def system(self, axes: Axes) -> System:
-        """The equations of windows with these axes; the last ones are kept."""
-        if axes not in self._systems:
-            self._systems.clear()
-            self._systems[axes] = make_system(self.problem, axes, self.order, self.count, self.seed)
-        return self._systems[axes]
+    def finished(self) -> bool:
+        return self.stop == ALL_DONE
 
 
-def march(schedule: Schedule, axes: Axes, rejected: int = 0) -> Marched:
+def march(setup: Setup, method: Windows, axes: Axes, rejected: int = 0) -> Marched:
     """Window after window to the end of time, or to where it does not go on.
 
+    The method has its degree and tail filled in; if it names modes, the axes stay as they are.
     `rejected` windows were tried before with other axes.
     """
-    problem, order, tolerance = schedule.problem, schedule.order, schedule.tolerance
-    begin, end = schedule.ends
-    whole, now = end - begin, begin
+    assert method.degree is not None
+    assert method.tail is not None
+    problem, tolerance = setup.problem, method.tail
+    now, end = problem.domain.times
+    whole = end - now
     # The length asked for by number; halves of it where Newton's method fails.
-    equal = None if schedule.num_windows is None else whole / schedule.num_windows
+    equal = None if method.windows == "auto" else whole / int(method.windows)
     wanted = whole * FIRST_LENGTH if equal is None else equal
     start = initial_values(problem, axes)
+    order = len(start)
+    num_nodes = method.degree - order + 1
     scales = sizes(orthonormal(axes, start[0][..., None]))
     done: list[Solved] = []
     in_a_row, stop, stopped = 0, ALL_DONE, None
-    saved = schedule.checkpoint.under_way()
+    saved = setup.checkpoint.under_way()
     if saved is not None:
         done, scales, wanted, rejected = _restored(saved)
         axes, now, start = done[-1].axes, done[-1].end, done[-1].state_at_end(order)
+    # Windows with the same axes share their equations.
+    system_on = functools.lru_cache(maxsize=1)(
+        lambda axes: make_system(problem, axes, order, num_nodes, setup.seed)
+    )
     while end - now > 1e-12 * whole:
-        if stopped := _reported(schedule, done):
+        if stopped := _reported(setup, done):
             stop = f"stopped by {stopped} at t = {now:.6g}"
             break
         if len(done) >= MAX_WINDOWS:
             stop = f"stopped at t = {now:.6g} after {MAX_WINDOWS} windows"
             break
         length = _fitted(wanted, end - now)
-        tried = _tried(schedule, axes, now, length, start, scales)
+        tried = _tried(system_on(axes), method.solver, axes, now, length, start, scales)
         if tried is None:
             rejected += 1
             wanted = 0.5 * length
@@ -159,19 +137,17 @@ def march(schedule: Schedule, axes: Axes, rejected: int = 0) -> Marched:
                 break
             continue
         window, tails, scales_now = tried
-        finer = axes if schedule.fixed_axes else refined(axes, tails, tolerance)
+        finer = refined(axes, tails, tolerance) if method.modes is None else axes
         if any(old.is_fourier != new.is_fourier for old, new in zip(axes, finer, strict=True)):
             others = first_axes(problem, None, tolerance, fourier=False)
             # The windows in the checkpoint belong to the axes given up.
-            checkpoint = schedule.checkpoint.within("in elements")
-            schedule = dataclasses.replace(schedule, checkpoint=checkpoint)
-            return march(schedule, others, rejected + len(done))
+            return march(setup.within("in elements"), method, others, rejected + len(done))
         if finer != axes:
             # The initial state is known as a function: what coarse axes lose of it is regained.
             start = _moved(start, axes, finer) if done else initial_values(problem, finer)
             axes, rejected = finer, rejected + 1
             continue
-        factor = SAFETY * (tolerance / max(window.tail, 1e-300)) ** (1 / schedule.count)
+        factor = SAFETY * (tolerance / max(window.tail, 1e-300)) ** (1 / num_nodes)
         is_poor = window.tail > tolerance or window.residual > UNSOLVED
         if equal is None and is_poor and length > 10 * SHORTEST * whole:
             # Where shorter windows are hardly better, the start is not smooth: go far down.
@@ -188,32 +164,29 @@ def march(schedule: Schedule, axes: Axes, rejected: int = 0) -> Marched:
         now, scales = window.end, np.maximum(scales, scales_now)
         start = window.state_at_end(order)
         wanted = equal or length * float(np.clip(factor, 0.5, LONGER))
-        schedule.checkpoint.keep(functools.partial(_saved, [*done], scales, wanted, rejected))
+        setup.checkpoint.keep(functools.partial(_saved, [*done], scales, wanted, rejected))
     if stop == ALL_DONE:
-        _reported(schedule, done)
-    system = schedule.system(axes)
-    points = [len(each) for each in system.grid.points]
+        _reported(setup, done)
     return Marched(
         windows=done,
         stop=stop,
-        finished=stop == ALL_DONE,
-        stopped=stopped,
         rejected=rejected,
-        solver=schedule.solver or choose_solver(system),
-        num_points=len(done) * schedule.count * int(np.prod(points)),
+        solver=choose_solver(system_on(axes), method.solver),
+        num_points=len(done) * num_nodes * math.prod(len(axis.points) for axis in axes),
+        stopped=stopped,
     )
 
 
-def _reported(schedule: Schedule, done: list[Solved]) -> str | None:
+def _reported(setup: Setup, done: list[Solved]) -> str | None:
     """Report how far the windows have come; what stops them, if anything does."""
-    begin, end = schedule.ends
+    begin, end = setup.problem.domain.times
     figures: dict[str, float] = {}
     if done:
         figures = {"tail": done[-1].tail, "fresh residual": done[-1].residual}
     reached = done[-1].end if done else begin
     step = round(THOUSANDTHS * (reached - begin) / (end - begin))
     try:
-        schedule.report(Progress("windows, thousandths of time", step, THOUSANDTHS, figures))
+        setup.report(Progress("windows, thousandths of time", step, THOUSANDTHS, figures))
     except Stopped as stopped:
         return str(stopped)
     return None
@@ -227,7 +200,8 @@ def _fitted(wanted: float, left: float) -> float:
 
 
 def _tried(
-    schedule: Schedule,
+    system: System,
+    solver: str | None,
     axes: Axes,
     begin: float,
     length: float,
@@ -235,15 +209,15 @@ def _tried(
     scales: Sizes,
 ) -> tuple[Solved, list[np.ndarray], Sizes] | None:
     """A window, its tails in space and its fields' sizes, or None if Newton's method fails."""
-    order, system = schedule.order, schedule.system(axes)
-    solver = schedule.solver or choose_solver(system)
-    check_memory(system, solver)
-    outcome = newton(system, make_window(system, axes, begin, length, start), solver)
+    order, num_nodes, solver = len(start), system.num_nodes, choose_solver(system, solver)
+    outcome = jax.device_get(
+        newton(system, make_window(system, axes, begin, length, start), solver)
+    )
     if not outcome.converged:
         return None
     known = np.moveaxis(start, 0, -1) * length ** np.arange(order)
     whole = np.concatenate([known, outcome.unknowns], axis=-1)
-    coefficients = whole @ to_legendre(order, schedule.count).T
+    coefficients = whole @ to_legendre(order, num_nodes).T
     of_orthonormal = orthonormal(axes, coefficients)
     now = sizes(of_orthonormal)
     largest = np.maximum(np.maximum(scales, now), np.finfo(float).tiny)
@@ -253,11 +227,11 @@ def _tried(
         end=begin + length,
         axes=axes,
         coefficients=coefficients,
-        steps=outcome.steps,
+        steps=int(outcome.steps),
         # A second derivative by time sees more of the highest degrees than the first.
-        tail=time_tail(of_orthonormal, largest) * schedule.count ** (2 * order - 2),
+        tail=time_tail(of_orthonormal, largest) * num_nodes ** (2 * order - 2),
         space_tail=max((float(np.max(tail)) for tail in tails), default=0.0),
-        residual=outcome.residual,
+        residual=float(outcome.residual),
     )
     return solved, tails, now
 

@@ -14,16 +14,15 @@ from pann.methods import Windows
 from pann.model.pann import PANN
 from pann.pde.checks import checked
 from pann.pde.conditions import Dirichlet
-from pann.pde.placing import OnFaces, place_conditions, place_inside
+from pann.pde.placing import OnFaces, place_conditions
 from pann.pde.problem import Problem
-from pann.points import uniform
-from pann.solvers.assessment import field_sizes, relative_errors, residual_of
+from pann.solvers.assessment import indicator, relative_errors
 from pann.solvers.polynomial import polynomial_model
-from pann.solvers.setup import NUM_FRESH, Setup
+from pann.solvers.setup import Setup
 from pann.solvers.solution import Report, Solution, trial_figures
 from pann.solvers.windows.axes import SpaceAxis
 from pann.solvers.windows.conditions import reason_against
-from pann.solvers.windows.march import UNSOLVED, Marched, Schedule, Solved, march
+from pann.solvers.windows.march import UNSOLVED, Marched, Solved, march
 from pann.solvers.windows.resolution import first_axes
 
 
@@ -32,24 +31,21 @@ def joined(problem: Problem, windows: list[Solved]) -> PANN:
     domain = _up_to(problem.domain, windows[-1].end)
     axes = windows[-1].axes
     families = {axis.name: _plain(axis.family) for axis in axes}
-    edges = np.array([window.begin for window in windows])
-    number = domain.names.index(str(domain.time))
+    edges, number = np.array([window.begin for window in windows]), domain.time_number
     breaks = 2.0 * (edges[1:] - domain.lower[number]) / domain.widths[number] - 1.0
-    family: Family = PiecewiseLegendre(tuple(breaks.tolist())) if len(breaks) else Legendre()
-    families[str(domain.time)] = family
+    family = PiecewiseLegendre(tuple(breaks.tolist()))
+    families[str(domain.time)] = _plain(family)
     tensor = _in_steps(family, np.stack([_on(axes, window) for window in windows], axis=-1))
     # To the order of the domain's axes, with the fields last.
     tensor = np.moveaxis(np.moveaxis(tensor, -1, 1 + number), 0, -1)
     kept = np.any(tensor != 0, axis=-1)
-    basis = Basis(
-        domain, tuple(families[name] for name in domain.names), np.argwhere(kept).astype(np.int64)
-    )
+    basis = Basis(domain, tuple(families[name] for name in domain.names), np.argwhere(kept))
     return polynomial_model(domain, basis, tensor[kept])
 
 
 def _up_to(domain: Box, end: float) -> Box:
     """The domain as far as the windows go."""
-    number = domain.names.index(str(domain.time))
+    number = domain.time_number
     if abs(end - domain.upper[number]) <= 1e-9 * domain.widths[number]:
         return domain
     ends = {
@@ -78,17 +74,14 @@ def _on(axes: tuple[SpaceAxis, ...], window: Solved) -> Float[np.ndarray, "field
 
 
 def _in_steps(
-    family: Family, tensor: Float[np.ndarray, "fields ... degrees windows"]
+    family: PiecewiseLegendre, tensor: Float[np.ndarray, "fields ... degrees windows"]
 ) -> Float[np.ndarray, "fields ... functions"]:
     """Coefficients of the functions of time: degree by degree all windows, degree 0 in steps."""
-    if isinstance(family, PiecewiseLegendre):
-        middles = 0.5 * np.convolve([-1.0, *family.breaks, 1.0], [1.0, 1.0], "valid")
-        steps = family.table(middles, family.num_pieces)
-        level_0 = tensor[..., 0, :]
-        solved = np.linalg.solve(steps, level_0.reshape(-1, family.num_pieces).T).T
-        tensor = np.concatenate(
-            [solved.reshape(level_0.shape)[..., None, :], tensor[..., 1:, :]], axis=-2
-        )
+    middles = 0.5 * np.convolve([-1.0, *family.breaks, 1.0], [1.0, 1.0], "valid")
+    steps = family.table(middles, family.num_pieces)
+    tensor, level_0 = tensor.copy(), tensor[..., 0, :]
+    solved = np.linalg.solve(steps, level_0.reshape(-1, family.num_pieces).T).T
+    tensor[..., 0, :] = solved.reshape(level_0.shape)
     return tensor.reshape(*tensor.shape[:-2], -1)
 
 
@@ -99,17 +92,17 @@ DEGREE = 12
 # By the number of axes of space: what is left out, relative to the fields.
 TAILS = {0: 1e-12, 1: 1e-10, 2: 1e-7}
 POINTS_ON_FACES = 40
-WINDOWS = Windows()
 
 
-def march_windows(setup: Setup, method: Windows = WINDOWS, *, begin: float) -> Solution:
+def march_windows(setup: Setup, method: Windows, *, begin: float) -> Solution:
     """All windows one after another, from the first axes of space that the method asks for.
 
     If they do not reach the end of time, the solution's domain ends where they do. Work that was
     killed goes on with the window that it was at.
     """
     plan = window_plan(setup, method)
-    axes = first_axes(setup.problem, method.modes, plan.tolerance)
+    assert plan.tail is not None
+    axes = first_axes(setup.problem, method.modes, plan.tail)
     if method.solver == "constant" and axes and not any(axis.is_fourier for axis in axes):
         raise ValueError(
             "the solver 'constant' needs a periodic axis; use 'frozen' or leave it out"
@@ -117,52 +110,42 @@ def march_windows(setup: Setup, method: Windows = WINDOWS, *, begin: float) -> S
     return solve_plan(setup, plan, axes, begin)[0]
 
 
-def window_plan(setup: Setup, method: Windows = WINDOWS) -> Schedule:
-    """Check a method against the problem, and fill in what was left out."""
-    problem, degree = setup.problem, method.degree
+def window_plan(setup: Setup, method: Windows) -> Windows:
+    """Check a method against the problem, and fill in its degree and tail if they are left out."""
+    problem = setup.problem
     if reason := reason_against(problem):
         raise ValueError(reason)
-    tail = TAILS.get(problem.domain.dimension - 1, 1e-5) if method.tail is None else method.tail
     order = problem.highest_order(0, str(problem.domain.time))
-    count = (DEGREE if degree is None else degree) - order + 1
-    if count < 1:
+    degree = DEGREE if method.degree is None else method.degree
+    if degree < order:
         raise ValueError(f"degree must be at least {order}, the order in time, got {degree}")
-    return Schedule(
-        problem,
-        order,
-        count,
-        None if method.windows == "auto" else int(method.windows),
-        method.modes is not None,
-        tail,
-        method.solver,
-        setup.seed,
-        setup.report,
-        setup.checkpoint.within("windows"),
-    )
+    tail = TAILS.get(problem.domain.dimension - 1, 1e-5) if method.tail is None else method.tail
+    return dataclasses.replace(method, degree=degree, tail=tail)
 
 
 def solve_plan(
-    setup: Setup, plan: Schedule, axes: tuple[SpaceAxis, ...], begin: float
+    setup: Setup, plan: Windows, axes: tuple[SpaceAxis, ...], begin: float
 ) -> tuple[Solution, Marched]:
     """The solution of the windows planned, beginning with these axes, and the windows."""
-    problem, seed = setup.problem, setup.seed
-    marched = march(plan, axes)
+    assert plan.tail is not None
+    problem = setup.problem
+    marched = march(setup.within("windows"), plan, axes)
     if not marched.windows:
         raise WindowsFailed(
             f"no window could be solved: {marched.stop}; give other modes or a lower degree, "
             "or pann.Hybrid() for one system over the whole of time"
         )
-    model = joined(problem, marched.windows)
+    model, last = joined(problem, marched.windows), marched.windows[-1]
     reached = dataclasses.replace(problem, domain=model.domain)
     rel_l2, field_errors = relative_errors(reached, model)
-    report_of_all = Report(
+    report = Report(
         how=_how(marched),
-        degree=int(marched.windows[-1].coefficients.shape[-1]) - 1,
+        degree=last.coefficients.shape[-1] - 1,
         num_points=marched.num_points,
-        residual=_residual(problem, model, seed),
+        residual=_residual(setup, model),
         rel_l2=rel_l2,
         field_errors=field_errors,
-        stop=_stop(marched, plan.tolerance),
+        stop=_stop(marched, plan.tail),
         stopped=marched.stopped,
         seconds=time.perf_counter() - begin,
         history={
@@ -171,24 +154,21 @@ def solve_plan(
             "tail in space": [window.space_tail for window in marched.windows],
         },
     )
-    last = marched.windows[-1]
-    method = Windows(
+    method = dataclasses.replace(
+        plan,
         windows=len(marched.windows),
         modes={axis.name: axis.level for axis in last.axes} or None,
-        degree=report_of_all.degree,
-        tail=plan.tolerance,
         solver=marched.solver,
     )
-    solution = Solution(model, problem.fields, {}, report_of_all, problem, method=method)
-    trials = [trial_figures(solution, seed)]
-    report_of_all = dataclasses.replace(report_of_all, trials=trials)
-    return dataclasses.replace(solution, report=report_of_all), marched
+    solution = Solution(model, problem.fields, {}, report, problem, method=method)
+    report = dataclasses.replace(report, trials=[trial_figures(solution, setup.seed)])
+    return dataclasses.replace(solution, report=report), marched
 
 
 def windows_or(otherwise: Callable[..., Solution], setup: Setup, *, begin: float) -> Solution:
     """The solution in windows, or that of another way if they fail."""
     try:
-        solution = march_windows(setup, begin=begin)
+        solution = march_windows(setup, Windows(), begin=begin)
     except WindowsFailed:
         return otherwise(setup, begin=begin)
     is_whole = solution.model.domain == setup.problem.domain
@@ -224,15 +204,13 @@ def _how(marched: Marched) -> str:
 
 
 def _shown(axes: tuple[SpaceAxis, ...]) -> str:
-    parts = []
-    for axis in axes:
+    def functions(axis: SpaceAxis) -> str:
         if axis.is_fourier:
-            parts.append(f"{axis.level} frequencies in {axis.name}, ")
-        elif axis.num_pieces == 1:
-            parts.append(f"degree {axis.level} in {axis.name}, ")
-        else:
-            parts.append(f"degree {axis.level} on {axis.num_pieces} pieces in {axis.name}, ")
-    return "".join(parts)
+            return f"{axis.level} frequencies"
+        on_pieces = "" if axis.num_pieces == 1 else f" on {axis.num_pieces} pieces"
+        return f"degree {axis.level}{on_pieces}"
+
+    return "".join(f"{functions(axis)} in {axis.name}, " for axis in axes)
 
 
 def _stop(marched: Marched, tolerance: float) -> str:
@@ -253,17 +231,15 @@ def _stop(marched: Marched, tolerance: float) -> str:
     )
 
 
-# ---- How good it is ----
-
-
-def _residual(problem: Problem, model: PANN, seed: int) -> float:
+def _residual(setup: Setup, model: PANN) -> float:
     """The largest relative residual, of the equation and of the conditions, at points not used."""
-    points = uniform(model.domain, NUM_FRESH, seed=seed + 7).coordinates
-    inside = place_inside(problem, points, problem.asked.orders)
-    on_faces = OnFaces("uniform", POINTS_ON_FACES, seed)
-    placed = [inside]
+    problem, conditions = setup.problem, []
     # Conditions lie on the faces of the whole domain, to whose end the windows may not have come.
     if model.domain == problem.domain:
-        placed += place_conditions(problem, POINTS_ON_FACES, on_faces)
-    size = field_sizes(model, None, points)
-    return max(residual_of(problem, model, each, size) for each in placed)
+        on_faces = OnFaces("uniform", POINTS_ON_FACES, setup.seed)
+        conditions = place_conditions(problem, POINTS_ON_FACES, on_faces)
+    else:
+        problem = dataclasses.replace(problem, domain=model.domain)
+    # Windows meet hard conditions by themselves, not by the form of the solution.
+    setup = dataclasses.replace(setup, problem=problem, ansatz=None)
+    return indicator(setup, conditions, model)

@@ -4,13 +4,11 @@ The preconditioner is made once per window, at its start. GMRES need not solve m
 Newton's own error, which the next step makes up for.
 """
 
-import dataclasses
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from pann.numerics.gmres import gmres
@@ -28,17 +26,16 @@ INNER_FAILED = 0.1
 MANY_STEPS, STILL_LARGE = 6, 0.2
 
 
-@dataclasses.dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The coefficients of v, how many steps led to them, and whether they solve the equations.
 
     `residual` is that at random points and times, relative to the size of the equation's terms.
     """
 
-    unknowns: Float[np.ndarray, "..."]
-    steps: int
-    converged: bool
-    residual: float
+    unknowns: Tensor
+    steps: Int[Array, ""]
+    converged: Bool[Array, ""]
+    residual: Float[Array, ""]
 
 
 class Steps(NamedTuple):
@@ -66,15 +63,12 @@ class Steps(NamedTuple):
         return ~jnp.isfinite(self.size) | diverging | straying | unsolved
 
 
-def newton(system: System, window: Window, solver: str) -> Outcome:
-    """Steps from the state at the window's start until they are at round-off."""
-    unknowns, steps, converged, residual = _solved(system, window, solver)
-    return Outcome(np.asarray(unknowns), int(steps), bool(converged), float(residual))
-
-
 @eqx.filter_jit
-def _solved(system: System, window: Window, solver: str) -> tuple[Array, ...]:
-    """The arrays of an outcome: one program for all steps, since each takes seconds to compile."""
+def newton(system: System, window: Window, solver: str) -> Outcome:
+    """Steps from the state at the window's start until they are at round-off.
+
+    All are one program, since each takes seconds to compile.
+    """
     start = jnp.zeros(system.shape)
     frozen = None if solver == "dense" else factorize(system, window, start, solver)
 
@@ -91,7 +85,7 @@ def _solved(system: System, window: Window, solver: str) -> tuple[Array, ...]:
     reached = jax.lax.while_loop(is_unfinished, further, none)
     converged = reached.converged & ~reached.failed
     residual = _fresh_residual(system, window, reached.unknowns)
-    return reached.unknowns, reached.number, converged, residual
+    return Outcome(reached.unknowns, reached.number, converged, residual)
 
 
 def _step(

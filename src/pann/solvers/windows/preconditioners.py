@@ -8,7 +8,6 @@ axes. The last two are preconditioners; what they drop is left to GMRES.
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -22,25 +21,18 @@ from pann.solvers.windows.system import Fields, System, Tensor, Window
 Factors = Float[Array, "..."] | Complex[Array, "..."]
 Modes = Complex[Array, "kept fields ..."]
 
-
-SOLVERS = ("dense", "frozen", "constant")
 # The whole Jacobian is factorized up to this size: it is the simplest, and compiles fast.
 MAX_DENSE = 400
 # Dense systems in space: up to this size where there are Fourier modes instead, and at all.
 MAX_FROZEN, LARGEST = 1_500, 4_000
 
 
-def choose_solver(system: System) -> str:
-    """By size, and by whether some of the functions are Fourier modes."""
-    if math.prod(system.shape) <= MAX_DENSE:
-        return "dense"
-    only_fourier = len(system.fourier_axes) == len(system.space_shape)
-    small = system.num_fields * math.prod(system.space_shape) <= MAX_FROZEN
-    return "frozen" if not system.fourier_axes or (small and not only_fourier) else "constant"
+def choose_solver(system: System, given: str | None) -> str:
+    """The one given, or by size, and by whether some of the functions are Fourier modes.
 
-
-def check_memory(system: System, solver: str) -> None:
-    """Refuse dense systems that no memory holds, before they are made."""
+    Dense systems that no memory holds are refused before they are made.
+    """
+    solver = given or _by_size(system)
     modes = _mode_axes(system, solver)
     sizes = [size for axis, size in enumerate(system.space_shape) if axis not in modes]
     count = system.num_fields * math.prod(sizes)
@@ -50,6 +42,15 @@ def check_memory(system: System, solver: str) -> None:
             f"{LARGEST:,}; make axes periodic where they are, give fewer modes, "
             "pann.Windows(modes=...), or use pann.Hybrid(), one system over the whole of time"
         )
+    return solver
+
+
+def _by_size(system: System) -> str:
+    if math.prod(system.shape) <= MAX_DENSE:
+        return "dense"
+    only_fourier = len(system.fourier_axes) == len(system.space_shape)
+    small = system.num_fields * math.prod(system.space_shape) <= MAX_FROZEN
+    return "frozen" if not system.fourier_axes or (small and not only_fourier) else "constant"
 
 
 def _mode_axes(system: System, solver: str) -> tuple[int, ...]:
@@ -60,7 +61,8 @@ def _mode_axes(system: System, solver: str) -> tuple[int, ...]:
 def factorize(system: System, window: Window, unknowns: Tensor, solver: str) -> Factors:
     """The inverses that `apply` multiplies by."""
     if solver == "dense":
-        return jnp.linalg.inv(_jacobian(system, window, unknowns))
+        jacobian = jax.jacfwd(lambda unknowns: system.residual(window, unknowns))(unknowns)
+        return jnp.linalg.inv(jacobian.reshape(unknowns.size, unknowns.size))
     channels = system.channel_values(system.grid, window, unknowns)
     slopes = system.slopes(system.grid, window, channels)
     by_order = _averaged(system, window, slopes, _mode_axes(system, solver))
@@ -98,13 +100,6 @@ def apply(system: System, factors: Factors, right: Tensor, solver: str) -> Tenso
     return jnp.tensordot(joined, system.decoupled.back, axes=(0, 1)).real
 
 
-def _jacobian(system: System, window: Window, unknowns: Tensor) -> Float[Array, "rows columns"]:
-    """Of all rows by all unknowns."""
-    _, along = jax.linearize(lambda unknowns: system.residual(window, unknowns), unknowns)
-    units = jnp.eye(unknowns.size, dtype=unknowns.dtype).reshape(-1, *unknowns.shape)
-    return jax.vmap(along)(units).reshape(unknowns.size, -1).T
-
-
 # ---- Averages over time, and along Fourier modes ----
 
 
@@ -124,8 +119,7 @@ def _averaged(
         for slope in slopes
     ]
     still = _without_time(system, modes)
-    size = system.num_fields * math.prod(still.space_shape)
-    units = jnp.eye(size).reshape(size, system.num_fields, *still.space_shape, 1)
+    nothing = jnp.zeros((system.num_fields, *still.space_shape, 1))
     # Of each channel the orders in time, along modes, and along the other axes.
     split = []
     for _, order in system.channels:
@@ -133,30 +127,26 @@ def _averaged(
         others = tuple(k for axis, k in enumerate(in_space) if axis not in modes)
         split.append((system.in_time(order), tuple(in_space[axis] for axis in modes), others))
 
-    def operator(in_time: int, along: tuple[int, ...]) -> Callable[[Array], Array]:
+    def matrix(in_time: int, along: tuple[int, ...]) -> Float[Array, "size size"]:
         has_conditions = in_time == 0 and not any(along)
         averaged = _averaged_window(window, modes, scale=float(has_conditions))
 
-        def of_one(unit: Fields) -> Fields:
+        def operator(whole: Fields) -> Fields:
             total = jnp.zeros((system.num_fields, *means[0].shape[1:]))
             for (field, _), (k, of_modes, others), mean in zip(
                 system.channels, split, means, strict=True
             ):
                 if (k, of_modes) == (in_time, along):
-                    total = total + mean * still.grid.values(unit[field], others, 0)
-            return still.with_conditions(total, unit, averaged)
+                    total = total + mean * still.grid.values(whole[field], others, 0)
+            return still.with_conditions(total, whole, averaged)
 
-        return of_one
+        return jax.jacfwd(operator)(nothing).reshape(nothing.size, nothing.size)
 
     none = (0,) * len(modes)
     found = []
     for k in range(len(system.decoupled.numbers)):
         orders = {none, *(of_modes for in_time, of_modes, _ in split if in_time == k)}
-        each = [
-            _symbol(system, modes, along)
-            * jax.vmap(operator(k, along))(units).reshape(size, size).T
-            for along in sorted(orders)
-        ]
+        each = [_symbol(system, modes, along) * matrix(k, along) for along in sorted(orders)]
         found.append(sum(each[1:], start=each[0]))
     return found
 

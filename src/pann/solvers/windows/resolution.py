@@ -17,7 +17,6 @@ from pann.solvers.windows.axes import Axes, SpaceAxis, orthonormal, sizes, space
 from pann.solvers.windows.conditions import (
     condition_rows,
     end_conditions,
-    first_time,
     initial_values,
     is_joined,
     row_values,
@@ -42,9 +41,7 @@ def first_axes(problem: Problem, modes: Modes, tolerance: float, fourier: bool =
 
     Without `fourier` periodic axes have elements, too.
     """
-    axes = _coarsest(problem, modes)
-    if not fourier:
-        axes = tuple(_in_elements(axis, len(axes)) for axis in axes)
+    axes = _coarsest(problem, modes, fourier)
     while modes is None:
         first = np.concatenate(initial_values(problem, axes))
         coefficients = orthonormal(axes, first[..., None])
@@ -88,7 +85,7 @@ def are_used_up(axes: Axes) -> bool:
     return any(axis.is_fourier and axis.level >= most for axis in axes)
 
 
-def _coarsest(problem: Problem, modes: Modes) -> Axes:
+def _coarsest(problem: Problem, modes: Modes, fourier: bool) -> Axes:
     domain = problem.domain
     space = [name for name in domain.names if name != domain.time]
     by_name = modes if isinstance(modes, Mapping) else dict.fromkeys(space, modes)
@@ -99,11 +96,11 @@ def _coarsest(problem: Problem, modes: Modes) -> Axes:
             )
     axes = []
     for name in space:
-        number, is_periodic = domain.names.index(name), name in domain.periodic
-        family = Fourier() if is_periodic else PiecewiseLegendre(())
+        number, is_fourier = domain.names.index(name), fourier and name in domain.periodic
+        family = Fourier() if is_fourier else PiecewiseLegendre(())
         order, given = problem.asked.highest(number), by_name.get(name)
         coarsest = FREQUENCIES_ALONE[0] if len(space) == 1 else FREQUENCIES[0]
-        level = coarsest if is_periodic else ELEMENT_DEGREE.get(len(space), 6)
+        level = coarsest if is_fourier else ELEMENT_DEGREE.get(len(space), 6)
         if given is not None and (not isinstance(given, int) or given <= order):
             raise ValueError(
                 f"modes along '{name}' must be an integer above {order}, the order of the "
@@ -125,17 +122,14 @@ def _finer(axis: SpaceAxis, tail: np.ndarray, tolerance: float, dimension: int) 
             level = next((level for level in more if level >= wanted), more[-1])
             largest = LARGEST_STEP_ALONE if dimension == 1 else LARGEST_STEP
             return dataclasses.replace(axis, level=min(level, largest * axis.level))
-        return _in_elements(axis, dimension) if dimension == 1 else axis
+        if dimension > 1:
+            return axis
+        return dataclasses.replace(axis, family=PiecewiseLegendre(()), level=ELEMENT_DEGREE[1])
     edges = axis.edges
     marked = (tail > tolerance) & (np.diff(edges) > 4 * MIN_ELEMENT)
     if axis.num_pieces + np.sum(marked) > MAX_ELEMENTS.get(dimension, 1):
         return axis
     return _cut(axis, 0.5 * (edges[:-1] + edges[1:])[marked])
-
-
-def _in_elements(axis: SpaceAxis, dimension: int) -> SpaceAxis:
-    level = ELEMENT_DEGREE.get(dimension, 6)
-    return dataclasses.replace(axis, family=PiecewiseLegendre(()), level=level)
 
 
 def _cut(axis: SpaceAxis, at: np.ndarray) -> SpaceAxis:
@@ -155,12 +149,12 @@ def _graded(problem: Problem, axis: SpaceAxis, tolerance: float) -> SpaceAxis:
     breaks: list[float] = []
     for field in range(len(problem.fields)):
         rows = condition_rows(problem, axis, field)
-        times = np.array([first_time(problem)])
+        times = np.array(problem.domain.times[:1])
         given = row_values(problem, (axis,), 0, field, times, len(rows))
         found = np.sum(np.asarray(given.weights)[..., 0] * (rows @ start[field]), axis=1)
         misses = np.abs(found - np.asarray(given.values)[..., 0])
         bad = misses > np.sqrt(tolerance) * scales[field]
-        sides = [each.side for each in end_conditions(problem, axis.name, field)]
+        sides = [side for side, _ in end_conditions(problem, axis.name, field)]
         inside = len(rows) - len(sides)
         joined = is_joined(problem, axis.name, field) and np.any(bad[:inside])
         at_ends = [side for side, is_bad in zip(sides, bad[inside:], strict=True) if is_bad]

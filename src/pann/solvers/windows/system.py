@@ -25,7 +25,7 @@ from pann.solvers.windows.axes import (
     radau_nodes,
     time_table,
 )
-from pann.solvers.windows.conditions import RowValues, condition_rows, on_device, row_values
+from pann.solvers.windows.conditions import RowValues, condition_rows, row_values
 
 # Of one field, or of all: along each axis of space, then in time; coefficients or values.
 Tensor = Float[Array, "..."]
@@ -82,11 +82,16 @@ class System(eqx.Module):
 
     @property
     def time_axis(self) -> int:
-        return self.problem.domain.names.index(str(self.problem.domain.time))
+        return self.problem.domain.time_number
 
     @property
     def num_fields(self) -> int:
         return len(self.problem.fields)
+
+    @property
+    def num_nodes(self) -> int:
+        """In time."""
+        return self.decoupled.into.shape[1]
 
     @property
     def fourier_axes(self) -> tuple[int, ...]:
@@ -99,7 +104,7 @@ class System(eqx.Module):
     @property
     def shape(self) -> tuple[int, ...]:
         """Of the unknowns: fields, functions along each axis of space, functions of time."""
-        return (self.num_fields, *self.space_shape, self.decoupled.back.shape[0])
+        return (self.num_fields, *self.space_shape, self.num_nodes)
 
     def in_space(self, order: Order) -> tuple[int, ...]:
         return order[: self.time_axis] + order[self.time_axis + 1 :]
@@ -202,6 +207,9 @@ class System(eqx.Module):
         return jnp.moveaxis(found, 1, -1)
 
 
+# Arrays of NumPy are only moved: JAX would compile a program to make one of each size.
+
+
 def make_system(problem: Problem, axes: Axes, time_order: int, count: int, seed: int) -> System:
     """Tables for windows with `count` nodes in time."""
     highest = [problem.asked.highest(problem.domain.names.index(axis.name)) for axis in axes]
@@ -215,7 +223,7 @@ def make_system(problem: Problem, axes: Axes, time_order: int, count: int, seed:
             tuple(axis.table(at, k) for k in range(most + 1))
             for axis, at, most in zip(axes, reference, highest, strict=True)
         )
-        return Grid(*on_device((points, tables, times, tuple(time_tables))))
+        return Grid(*jax.device_put((points, tables, times, tuple(time_tables))))
 
     nodes = [axis.grid[0] for axis in axes]
     random_points = [rng.uniform(-1.0, 1.0, len(at)) for at in nodes]
@@ -228,10 +236,10 @@ def make_system(problem: Problem, axes: Axes, time_order: int, count: int, seed:
     return System(
         grid=grid(nodes, radau_nodes(count), node_tables(time_order, count)),
         fresh=grid(random_points, random_times, random_tables),
-        projections=on_device(tuple(axis.projection for axis in axes)),
-        rows=on_device(rows),
-        decoupled=on_device(decouple(time_order, count)),
-        wavenumbers=on_device(tuple(axis.wavenumbers for axis in axes)),
+        projections=jax.device_put(tuple(axis.projection for axis in axes)),
+        rows=jax.device_put(rows),
+        decoupled=jax.device_put(decouple(time_order, count)),
+        wavenumbers=jax.device_put(tuple(axis.wavenumbers for axis in axes)),
         problem=problem,
         time_order=time_order,
     )
@@ -245,7 +253,7 @@ def make_window(
     start: Float[np.ndarray, "order fields ..."],
 ) -> Window:
     """A window with the values that its conditions have there."""
-    times = begin + length * radau_nodes(system.decoupled.into.shape[1])
+    times = begin + length * radau_nodes(system.num_nodes)
     values = tuple(
         tuple(
             row_values(system.problem, axes, number, field, times, len(rows))
@@ -253,5 +261,5 @@ def make_window(
         )
         for number, of_axis in enumerate(system.rows)
     )
-    first, extent = on_device((np.asarray(begin), np.asarray(length)))
-    return Window(first, extent, on_device(start), values)
+    first, extent = jax.device_put((np.asarray(begin), np.asarray(length)))
+    return Window(first, extent, jax.device_put(start), values)
