@@ -15,6 +15,7 @@ def examples_in(path: str) -> list[str]:
 
 
 EXAMPLES = examples_in("README.md")
+CHANNEL, LAYER = examples_in("docs/choosing.md")
 
 
 def run(example: str) -> dict:
@@ -49,8 +50,7 @@ def test_the_table_and_the_equation_run_as_printed(capsys: pytest.CaptureFixture
 @pytest.mark.slow
 def test_the_channel_keeps_what_is_in_it(capsys: pytest.CaptureFixture[str]) -> None:
     """What reacts away of u becomes v, and nothing passes the walls: the mean of u + v stays."""
-    (example,) = examples_in("docs/choosing.md")
-    solution = run(example)["solution"]
+    solution = run(CHANNEL)["solution"]
     x = np.arange(40) * 2 * np.pi / 40
     y, weights = np.polynomial.legendre.leggauss(30)
     grid = {"x": np.repeat(x, 30), "y": np.tile(y, 40)}
@@ -60,3 +60,11 @@ def test_the_channel_keeps_what_is_in_it(capsys: pytest.CaptureFixture[str]) -> 
     ]
     np.testing.assert_allclose(means[1:], means[0], rtol=1e-9)
     assert "solver constant" in capsys.readouterr().out
+
+
+def test_the_layer_is_solved_at_the_points_printed() -> None:
+    """u = x - (exp(-(1 - x) / eps) - exp(-1 / eps)) / (1 - exp(-1 / eps))."""
+    solution = run(LAYER)["solution"]
+    distance = np.array([1e-5, 1e-6, 1e-7])
+    truth = 1 - distance - np.exp(-distance / 1e-6)
+    np.testing.assert_allclose(solution(x=1 - distance), truth, atol=1e-10)

@@ -568,7 +568,7 @@ def test_windows_too_large_for_memory_give_way_to_another_method(monkeypatch, op
     """Nobody gave any modes that there could be fewer of."""
     monkeypatch.setattr(preconditioners, "LARGEST", 5)
     solution = pann.solve(EXACT["dirichlet"], **options)
-    assert "Gauss-Newton" in solution.report.how
+    assert not isinstance(solution.method, pann.Windows)
     assert solution.rel_l2 < 1e-5
     with pytest.raises(ValueError, match=r"more than 5; .* fewer modes"):
         pann.solve(EXACT["dirichlet"], pann.Windows(modes=8))

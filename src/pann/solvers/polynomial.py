@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pann.basis import Basis
+from pann.basis import Basis, ElementBasis
 from pann.domain import Box
 from pann.model.pann import PANN, Parameters
 from pann.pde.collocation import Placed
@@ -239,7 +239,7 @@ def carried(before: Solution, basis: Basis, unknowns: Unknowns) -> Unknowns:
 
 def polynomial_model(
     domain: Box,
-    basis: Basis,
+    basis: Basis | ElementBasis,
     b: Float[Array | np.ndarray, "terms fields"],
     precision: str = "float64",
 ) -> PANN:
@@ -249,13 +249,14 @@ def polynomial_model(
     arrays = jax.device_put(
         {
             "a": np.zeros((0, num_fields), precision),
-            "b": b,
             "keep_a": np.ones(0, bool),
             "keep_b": np.ones(num_terms, bool),
             "overlap": np.zeros(b.shape, b.dtype),
         }
     )
-    parameters = Parameters(network=None, bias=None, **arrays)
+    # Over several processes an array of JAX belongs to all of them, and cannot be moved.
+    b = b if isinstance(b, jax.Array) else jax.device_put(b)
+    parameters = Parameters(network=None, bias=None, b=b, **arrays)
     return PANN(domain, basis, parameters, precision, None if num_fields == 1 else num_fields)
 
 

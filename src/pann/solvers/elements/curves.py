@@ -194,18 +194,15 @@ def points_on(
             same = ((tree.along_curve(node, middle) >= 0) == is_upper)[:, None]
             first, second = np.where(same, middle, first), np.where(same, second, middle)
         points.append(0.5 * (first + second))
-        weights.append(across[:-1][changes])
+        weights.append(across[:-1][changes] / (high - low)[axis])
     found = np.concatenate(points)
     axes = np.repeat(np.arange(dimension), [len(each) for each in points])
     gradient = np.stack(
         [tree.along_curve(node, found, unit) for unit in np.eye(dimension, dtype=int).tolist()],
         axis=1,
     )
-    lengths = np.maximum(np.linalg.norm(gradient, axis=1, keepdims=True), 1e-300)
-    normals = gradient / lengths
-    scaled = gradient * (high - low)
-    straight = np.abs(scaled[np.arange(len(found)), axes])
-    straight = straight / np.maximum(np.linalg.norm(scaled, axis=1), 1e-300)
+    normals = gradient / np.maximum(np.linalg.norm(gradient, axis=1, keepdims=True), 1e-300)
+    straight = np.abs(normals[np.arange(len(found)), axes])
     # A point stands for a length of 1 / n_a over the distance of its lines; those of all axes count
     # each piece of the curve once if they have shares of n_a^2.
     weight = np.concatenate(weights) * straight

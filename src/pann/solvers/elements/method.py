@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
@@ -20,7 +19,6 @@ from pann.basis import ElementBasis, Tree
 from pann.domain import Box
 from pann.io.checkpoint import Checkpoint, Saved
 from pann.methods import Elements
-from pann.model.pann import PANN, Parameters
 from pann.pde.checks import checked, has_integrals
 from pann.pde.conditions import Break, Data, Dirichlet, Initial, Integral, planes
 from pann.pde.placing import place_conditions
@@ -43,6 +41,7 @@ from pann.solvers.elements.refine import (
 )
 from pann.solvers.elements.rows import ElementSystem, Linearized, Missed
 from pann.solvers.inverse import is_inverse
+from pann.solvers.polynomial import polynomial_model
 from pann.solvers.setup import Run, Setup
 from pann.solvers.solution import Report, Solution, trial_figures
 
@@ -511,7 +510,7 @@ def _solution(
     windows: int,
     begin: float,
 ) -> Solution:
-    model = element_model(found.basis, found.b)
+    model = polynomial_model(found.basis.domain, found.basis, found.b)
     reached = dataclasses.replace(problem, domain=model.domain)
     rel_l2, field_errors = relative_errors(reached, model)
     degrees = found.basis.tree.element_degrees
@@ -544,19 +543,3 @@ def _solution(
     solution = Solution(model, problem.fields, {}, report, problem, method=used)
     report = dataclasses.replace(report, trials=[trial_figures(solution, setup.seed)])
     return dataclasses.replace(solution, report=report)
-
-
-def element_model(basis: ElementBasis, b: Float[np.ndarray, "terms fields"]) -> PANN:
-    """A model without a network."""
-    num_terms, num_fields = b.shape
-    # Arrays of NumPy are only moved: JAX would compile a program to fill one of every size.
-    parameters = Parameters(
-        network=None,
-        a=jax.device_put(np.zeros((0, num_fields))),
-        b=jax.device_put(b),
-        bias=None,
-        keep_a=jax.device_put(np.ones(0, bool)),
-        keep_b=jax.device_put(np.ones(num_terms, bool)),
-        overlap=jax.device_put(np.zeros_like(b)),
-    )
-    return PANN(basis.domain, basis, parameters, "float64", None if num_fields == 1 else num_fields)
