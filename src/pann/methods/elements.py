@@ -34,8 +34,8 @@ class Elements:
     )
     max_unknowns: int | None = option(
         None,
-        "coefficients of all fields from which on elements are not cut further, by default 100,000 "
-        "(in windows of time: in each of them)",
+        "coefficients of all fields from which on elements are not cut further, 200,000 by "
+        "default, 60,000 in three dimensions (in windows of time: in each of them)",
         Whole(100),
         verbs=SOLVE,
     )

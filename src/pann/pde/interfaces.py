@@ -10,14 +10,13 @@ import dataclasses
 import functools
 from collections.abc import Callable
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from pann.basis import Basis, ElementBasis, PiecewiseLegendre
 from pann.domain import Box
 from pann.pde.conditions import SAME_PLANE, Break, planes
+from pann.pde.held import held_anyhow, residuals_at
 from pann.pde.problem import Problem
 
 # Far enough for rounding to tell the sides apart, near enough not to count.
@@ -73,7 +72,7 @@ def breaks(problem: Problem) -> tuple[Break, ...]:
     """
     domain = problem.domain
     found: list[Break] = []
-    values = _values(problem)
+    values = lambda points: residuals_at(problem, points, held_anyhow(problem))
     known = planes(domain, problem.conditions)
     for index, axis in enumerate(domain.names):
         if axis in domain.periodic or axis == domain.time:
@@ -89,23 +88,6 @@ def breaks(problem: Problem) -> tuple[Break, ...]:
         if len(cuts) <= MAX_PLANES:
             found += [Break(axis, float(cut)) for cut in cuts]
     return tuple(found)
-
-
-def _values(problem: Problem) -> Values:
-    """The residuals at points, with an arbitrary number for each derivative of each field."""
-    rng = np.random.default_rng(0)
-    channels = {channel: rng.uniform(0.5, 1.5) for channel in problem.asked.channels}
-
-    @jax.jit
-    def evaluate(points: Float[Array, "points d"]) -> Float[Array, "points residuals"]:
-        parts = problem.evaluate_at(points, channels)
-        return jnp.stack([jnp.broadcast_to(part, (NUM_CELLS,)) for part in parts], axis=1)
-
-    def values(points: Float[np.ndarray, "points d"]) -> Float[np.ndarray, "points residuals"]:
-        with jax.enable_x64(True):
-            return np.asarray(evaluate(jnp.asarray(points)))
-
-    return values
 
 
 def _jumps_along(

@@ -7,7 +7,7 @@ whose signs say on which side of the curve a point lies.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -17,7 +17,7 @@ from jax.extend import core as jax_core
 from jaxtyping import Array, Float
 
 from pann.domain import Box
-from pann.pde.fields import Order
+from pann.pde.held import held_anyhow, residuals_at
 from pann.pde.problem import Problem
 
 # A level set is looked for at so many random points, and examined at so many points of it.
@@ -57,7 +57,7 @@ def level_sets(problem: Problem, domain: Box) -> LevelSets:
     functions: list[Values] = []
     signs: list[np.ndarray] = []
     planes: dict[tuple[int, float], None] = {}
-    residual = _residual(problem)
+    residual = lambda points: residuals_at(problem, points, held_anyhow(problem))
     for number, own in enumerate(values):
         if not np.all(np.isfinite(own)) or np.all(own >= 0) or np.all(own <= 0):
             continue
@@ -158,25 +158,6 @@ def _inner(step: Any) -> Any:
     return inner if isinstance(inner, jax_core.ClosedJaxpr) else None
 
 
-def _residual(problem: Problem) -> Callable[[np.ndarray], np.ndarray]:
-    """The residuals with an arbitrary number for each derivative, a row for each point."""
-    rng = np.random.default_rng(5)
-    channels: Mapping[tuple[int, Order], Any] = {
-        channel: rng.uniform(0.5, 1.5) for channel in problem.asked.channels
-    }
-
-    @jax.jit
-    def evaluate(points: Array) -> Array:
-        parts = problem.evaluate_at(points, channels)
-        return jnp.stack([jnp.broadcast_to(part, points.shape[:1]) for part in parts], axis=1)
-
-    def residual(points: Float[np.ndarray, "points d"]) -> Float[np.ndarray, "points residuals"]:
-        with jax.enable_x64(True):
-            return np.asarray(evaluate(points))
-
-    return residual
-
-
 def _points_on(
     level: Values, points: np.ndarray, values: np.ndarray, domain: Box
 ) -> tuple[Float[np.ndarray, "on d"], Float[np.ndarray, "on d"]]:
@@ -210,17 +191,12 @@ def _is_rough(
 ) -> bool:
     """Whether the residual jumps, or its slope does, on a good part of a level set."""
     step = STEP * slopes * np.asarray(domain.widths)
-    at = np.stack([_padded(residual, on + times * step) for times in (-2, -1, 1, 2)])
+    at = np.stack([residual(on + times * step) for times in (-2, -1, 1, 2)])
     size = np.max(np.abs(at), initial=0.0)
     before, after = 2 * at[1] - at[0], 2 * at[2] - at[3]
     kink = np.abs((at[3] - at[2]) - (at[1] - at[0])) / STEP
     is_rough = np.any((np.abs(after - before) > JUMP * size) | (kink > KINK * size), axis=1)
     return bool(np.mean(is_rough) > MOST)
-
-
-def _padded(residual: Callable[[np.ndarray], np.ndarray], points: np.ndarray) -> np.ndarray:
-    missing = NUM_EXAMINED - len(points)
-    return residual(np.pad(points, ((0, missing), (0, 0)), mode="edge"))[: len(points)]
 
 
 def _planes(on: np.ndarray, slopes: np.ndarray, domain: Box) -> list[tuple[int, float]]:

@@ -61,12 +61,16 @@ GAUSS_ON_FACES = OnFaces()
 
 
 def points_per_axis_of(problem: Problem, basis: Basis, num_points: int = 0) -> int:
-    """How many points along each element of an axis fit the basis and make so many in all."""
+    """How many points along each element of an axis fit the basis and make so many in all.
+
+    The number is even: no point lies in the middle of an axis, where 1 / r is often not finite.
+    """
     pieces = {axis: family.num_pieces for axis, family in problem.pieces.items()}
     sizes = zip(basis.axes, basis.num_functions, strict=True)
     fitting = max(math.ceil(size / pieces.get(axis, 1)) for axis, size in sizes) + 3
     filling = (num_points / math.prod(pieces.values())) ** (1 / problem.domain.dimension)
-    return max(fitting, math.ceil(filling - 1e-9))
+    count = max(fitting, math.ceil(filling - 1e-9))
+    return count + count % 2
 
 
 def points_inside(problem: Problem, points_per_axis: int) -> np.ndarray:

@@ -31,7 +31,7 @@ from pann.pde.placing import OnFaces, place_conditions, place_inside
 from pann.pde.problem import Problem
 from pann.points import uniform
 from pann.regression.fit import relative_l2
-from pann.solvers.setup import CONDITION_WEIGHT, NUM_FRESH, Setup
+from pann.solvers.setup import CONDITION_WEIGHT, NUM_FRESH, Setup, with_peaks
 from pann.solvers.solution import Solution, with_report
 from pann.training.task import Watch
 
@@ -231,6 +231,8 @@ def _residuals(
     if isinstance(model.basis, ElementBasis):
         # As many in each element: small ones are where the solution is sharp.
         points = model.basis.tree.sample(count, seed=seed + SEED)
+    if model.domain == problem.domain:
+        points = with_peaks(problem, points)
     measure = lambda placed: _squares(
         problem, model, placed, sizes, solution.ansatz, solution.parameters
     )

@@ -27,6 +27,7 @@ from pann.pde.collocation import Block, Placed, make_block, make_chunked_block
 from pann.pde.conditions import Break, Data, Dirichlet, Neumann, Robin
 from pann.pde.fields import Order
 from pann.pde.hard_conditions import Ansatz
+from pann.pde.held import peak_points
 from pann.pde.placing import (
     OnFaces,
     place_conditions,
@@ -167,6 +168,7 @@ class Setup:
     def fresh_placed(self) -> Placed:
         """The equation at random points that are not trained on."""
         points = _fresh_points(self.problem.domain, self.seed)
+        points = with_peaks(self.problem, points)
         placed = place_inside(self.problem, points, self.orders)
         return placed if self.ansatz is None else self.ansatz.wrap(placed)
 
@@ -177,6 +179,14 @@ class Setup:
 @functools.lru_cache(maxsize=16)
 def _fresh_points(domain: Box, seed: int) -> Float[np.ndarray, "points d"]:
     return uniform(domain, NUM_FRESH, seed=seed + 7).coordinates
+
+
+def with_peaks(
+    problem: Problem, points: Float[np.ndarray, "points d"]
+) -> Float[np.ndarray, "points d"]:
+    """Random points, some of them on peaks of sources and coefficients that the others miss."""
+    peaks = peak_points(problem, problem.domain, len(points))
+    return points if not len(peaks) else np.concatenate([points[: -len(peaks)], peaks])
 
 
 def _points_per_axis_on_faces(problem: Problem, condition_points: int) -> int:

@@ -266,12 +266,10 @@ def _next(solution: Solution) -> str:
     if report.stopped:
         return "give more time"
     if isinstance(solution.method, Elements):
-        return (
-            "give more unknowns or a smaller tail, "
-            f"pann.Elements(max_unknowns={10 * (solution.method.max_unknowns or 0):,})".replace(
-                ",", "_"
-            )
-        )
+        if "unknowns" in report.stop:
+            more = 10 * (solution.method.max_unknowns or 0)
+            return f"give more unknowns, pann.Elements(max_unknowns={more:_})"
+        return f"give a higher degree, pann.Elements(degree={(solution.method.degree or 0) + 4})"
     if "tail in time" in report.history:
         return "give a smaller tolerance, pann.solve(problem, tolerance=...), or more windows"
     if model.num_units and model.num_terms:

@@ -8,8 +8,6 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -17,6 +15,7 @@ from pann.basis import ElementBasis, Legendre, Tree
 from pann.domain import Box
 from pann.numerics.quadrature import gauss_legendre
 from pann.pde.conditions import Condition, Dirichlet, Initial, Neumann, Robin, values_anywhere
+from pann.pde.held import held_anyhow, held_at_zero, residuals_at
 from pann.pde.problem import Problem
 from pann.solvers.elements.curves import Curves
 from pann.solvers.elements.refine import Cuts, cut
@@ -24,7 +23,6 @@ from pann.solvers.elements.refine import Cuts, cut
 # Samples of the equation, by dimension, and on each face.
 NUM_SAMPLES = {1: 2**16, 2: 2**19, 3: 2**19}
 NUM_ON_FACES = 2**15
-CHUNK, SMALL_CHUNK = 2**16, 2**10
 # An element is cut where interpolation misses a sample by more than this, relative to the largest.
 MISSED = 0.02
 # And for the state in which the last window of time ended.
@@ -86,36 +84,19 @@ def _samples(domain: Box, count: int | None = None) -> Float[np.ndarray, "points
     return np.random.default_rng(7).uniform(domain.lower, domain.upper, (count, domain.dimension))
 
 
-def _sources(problem: Problem) -> list[Values]:
+def _sources(problem: Problem) -> Iterator[Values]:
     """The residuals of zero, and what other derivatives add to them, which shows coefficients."""
-    rng = np.random.default_rng(3)
-    channels = problem.asked.channels
-    zero = dict.fromkeys(channels, 0.0)
-    drawn = {channel: float(rng.uniform(0.5, 1.5)) for channel in channels}
-    return [
-        _one_residual(problem, each, number, less)
-        for each, less in ((zero, None), (drawn, zero))
-        for number in range(problem.asked.num_residuals)
-    ]
+    zero, other = held_at_zero(problem), held_anyhow(problem)
 
+    def values(points: np.ndarray, number: int, has_coefficients: bool) -> np.ndarray:
+        found = residuals_at(problem, points, zero)[:, number]
+        if has_coefficients:
+            found = residuals_at(problem, points, other)[:, number] - found
+        return np.nan_to_num(found, posinf=0.0, neginf=0.0)
 
-def _one_residual(problem: Problem, channels: dict, number: int, less: dict | None) -> Values:
-    @jax.jit
-    def evaluate(points: jax.Array) -> jax.Array:
-        values = problem.evaluate_at(points, channels)[number]
-        if less is not None:
-            values = values - problem.evaluate_at(points, less)[number]
-        return jnp.broadcast_to(values, (points.shape[0],))
-
-    def values(points: Float[np.ndarray, "points d"]) -> Float[np.ndarray, " points"]:
-        count = len(points)
-        size = CHUNK if count > SMALL_CHUNK else SMALL_CHUNK
-        padded = np.pad(points, ((0, -count % size), (0, 0)), mode="edge")
-        with jax.enable_x64(True):
-            parts = [np.asarray(evaluate(part)) for part in np.split(padded, len(padded) // size)]
-        return np.nan_to_num(np.concatenate(parts)[:count], posinf=0.0, neginf=0.0)
-
-    return values
+    for has_coefficients in (False, True):
+        for number in range(problem.asked.num_residuals):
+            yield functools.partial(values, number=number, has_coefficients=has_coefficients)
 
 
 def _resolving(

@@ -46,9 +46,9 @@ from pann.solvers.setup import Run, Setup
 from pann.solvers.solution import Report, Solution, trial_figures
 
 MAX_DIMENSION = 3
-# By dimension: the degree to begin with, and the tail to reach.
+# By dimension: the degree to begin with, the tail to reach, and the most coefficients.
 DEGREES, TAILS = {1: 16, 2: 12, 3: 6}, {1: 1e-11, 2: 1e-8, 3: 1e-6}
-MAX_UNKNOWNS = 100_000
+MAX_UNKNOWNS = {1: 200_000, 2: 200_000, 3: 60_000}
 MAX_ROUNDS, MAX_STEPS, HALVINGS = 60, 25, 6
 # Residuals above this, in units of the fields, say that the highest derivatives still need help.
 UNSETTLED = 1e-3
@@ -69,8 +69,6 @@ SAFETY = 2.0
 POINTS_ON_FACES = 24
 ELEMENTS = Elements()
 NO_CURVES = Curves((), ())
-# What elements may take where nobody asked for them.
-BY_ITSELF = Elements(max_unknowns=40_000)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -139,7 +137,7 @@ def solve_on_elements(
         problem,
         Bounds(min(first, highest), highest),
         TAILS[dimension] if method.tail is None else method.tail,
-        MAX_UNKNOWNS if method.max_unknowns is None else method.max_unknowns,
+        MAX_UNKNOWNS[dimension] if method.max_unknowns is None else method.max_unknowns,
         setup.run,
         is_linear(problem),
         Curves.of(problem, problem.domain),
@@ -157,13 +155,13 @@ def solve_on_elements(
 
 def better_on_elements(setup: Setup, other: Solution, *, begin: float) -> Solution:
     """The solution on elements, or the other one where that has the smaller residual."""
-    found = compared(setup, solve_on_elements(setup, BY_ITSELF, begin=begin))
+    found = compared(setup, solve_on_elements(setup, begin=begin))
     return found if found.residual < other.residual or is_settled(found) else other
 
 
 def elements_or(otherwise: Callable[..., Solution], setup: Setup, *, begin: float) -> Solution:
     """The solution on elements, or that of another way where it is not resolved and not better."""
-    found = compared(setup, solve_on_elements(setup, BY_ITSELF, begin=begin))
+    found = compared(setup, solve_on_elements(setup, begin=begin))
     if is_settled(found) or found.report.stopped:
         return found
     other = otherwise(setup, begin=begin)

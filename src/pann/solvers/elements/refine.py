@@ -18,6 +18,7 @@ DECAY_ON_SIDES = 0.5
 NARROWEST = 1e-9
 # Of the largest tail: elements below it wait, for it may have caused theirs.
 SHARE, NEAR = 0.02, 1e-3
+ALIKE = 0.1
 # Highest derivatives amplified by more than this say that an element is too wide for its layers.
 AMPLIFIED = 1.01
 # A residual whose middle is so far out, on (-1, 1), is at an end; cuts toward it are graded so.
@@ -161,8 +162,9 @@ def refined(
         if np.any(stretched):
             along = np.flatnonzero(stretched)
         elif not len(along):
-            # Where the residual alone is too large, the axis with the largest tail is to blame.
-            along = np.array([int(np.argmax(own))])
+            # Where the residual alone is too large, axes with tails of about the same size are to
+            # blame for it alike.
+            along = np.flatnonzero(own > ALIKE * np.max(own))
         for axis in along:
             degree = int(degrees[element, axis])
             low, high = corners[element, :, axis]

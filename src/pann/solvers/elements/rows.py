@@ -770,10 +770,15 @@ def groups_of(
     found = [_side_group(tree, element, orders, more) for element in sides.tolist()]
     kinds, inverse = np.unique(tree.element_degrees[whole], axis=0, return_inverse=True)
     for number, kind in enumerate(kinds.tolist()):
-        rules = [Legendre().quadrature(degree + more) for degree in kind]
+        rules = [Legendre().quadrature(_even(degree + more)) for degree in kind]
         elements = whole[inverse.ravel() == number]
         found.append(_group(elements, kind, [nodes for nodes, _ in rules], rules, orders))
     return found
+
+
+def _even(count: int) -> int:
+    """Without a point in the middle of an element, where 1 / r is often not finite."""
+    return count + count % 2
 
 
 def _group(
@@ -799,7 +804,7 @@ def _group(
 def _side_group(tree: Tree, element: int, orders: Sequence[Order], more: int) -> _Group:
     """A side of a curve by itself, with points of the box around it, which may be narrow."""
     degrees = tree.element_degrees[element].tolist()
-    rules = [Legendre().quadrature(MORE_ON_SIDES * degree + more) for degree in degrees]
+    rules = [Legendre().quadrature(_even(MORE_ON_SIDES * degree + more)) for degree in degrees]
     ends = bounds_of_side(tree, element)
     nodes = [
         low + 0.5 * (reference + 1.0) * (high - low)
