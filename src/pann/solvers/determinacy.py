@@ -7,6 +7,7 @@ anything else is refused with a hint at what is missing.
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -15,12 +16,13 @@ from jaxtyping import Bool, Float
 
 from pann.basis import Basis, orthonormal_scales
 from pann.domain import SIDES
-from pann.pde.conditions import Dirichlet, Initial, Neumann, Robin
+from pann.pde.conditions import Break, Dirichlet, Initial, Neumann, Periodic, Robin
 from pann.pde.problem import Problem
 from pann.solvers.newton import NEXT_TO_NOTHING, Unknowns, Weakest
 
 # A message names at most so many terms of a free function.
 MOST_TERMS = 3
+CURE = "add pann.Integral(...), or a value by pann.Data, to choose another"
 
 
 def function_norms(basis: Basis, num_fields: int) -> Float[np.ndarray, " columns"]:
@@ -62,22 +64,37 @@ def free_part(problem: Problem, basis: Basis, weakest: Weakest) -> Free | None:
     names = [name for name, is_free in zip(problem.fields, of_fields, strict=True) if is_free]
     shown = " and ".join(names)
     is_constant = np.all(basis.indices == 0, axis=1)
-    cure = "add pann.Integral(...), or a value by pann.Data, to choose another"
     if np.sum(squares[:, ~is_constant]) <= NEXT_TO_NOTHING:
-        return Free(
-            f"{shown} is determined up to a constant, and only if sources and fluxes balance; the "
-            f"solution with mean zero is taken: {cure}"
-        )
+        return Free(constants_are_free(names))
     if np.sum(squares[:, ~constant_in_space(basis)]) <= NEXT_TO_NOTHING:
         return Free(
             f"{shown} is determined up to a function of {problem.domain.time}; the solution with "
-            f"mean zero over space at all times is taken: {cure}"
+            f"mean zero over space at all times is taken: {CURE}"
         )
     field = int(np.argmax(np.sum(squares, axis=1)))
     return Free(
         refusal=f"the conditions do not determine {shown}: {_named(basis, squares[field])} can be "
         f"added to a solution without any change; {_missing(problem, field)}"
     )
+
+
+def constants_are_free(names: Sequence[str]) -> str:
+    """What is said where a constant can be added to some fields."""
+    return (
+        f"{' and '.join(names)} is determined up to a constant, and only if sources and fluxes "
+        f"balance; the solution with mean zero is taken: {CURE}"
+    )
+
+
+def without_values(problem: Problem) -> list[str]:
+    """The fields of which equation and conditions see derivatives alone: constants are free."""
+    names = []
+    for number, name in enumerate(problem.fields):
+        own = [each for each in problem.conditions if problem.field_number(each) == number]
+        has_value = (number, (0,) * problem.domain.dimension) in problem.asked.channels
+        if not has_value and all(isinstance(each, Neumann | Periodic | Break) for each in own):
+            names.append(name)
+    return names
 
 
 def without_free_part(

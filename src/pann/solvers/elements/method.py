@@ -25,7 +25,7 @@ from pann.pde.placing import place_conditions
 from pann.pde.problem import Problem
 from pann.runtime.limits import Progress, Stopped
 from pann.solvers.assessment import indicator, relative_errors
-from pann.solvers.determinacy import is_linear
+from pann.solvers.determinacy import constants_are_free, is_linear, without_values
 from pann.solvers.elements.curves import Curves
 from pann.solvers.elements.given import resolving_given
 from pann.solvers.elements.refine import (
@@ -50,6 +50,8 @@ MAX_DIMENSION = 3
 DEGREES, TAILS = {1: 16, 2: 12, 3: 6}, {1: 1e-11, 2: 1e-8, 3: 1e-6}
 MAX_UNKNOWNS = {1: 200_000, 2: 200_000, 3: 60_000}
 MAX_ROUNDS, MAX_STEPS, HALVINGS = 60, 25, 6
+# Of a step of Newton's method, relative to the tail: what it may leave.
+ENOUGH = 0.1
 # Residuals above this, in units of the fields, say that the highest derivatives still need help.
 UNSETTLED = 1e-3
 # Rounds that do not lower the worst element by this factor, this many in a row, end the work.
@@ -130,6 +132,8 @@ def solve_on_elements(
     problem = checked(setup.problem)
     if reason := reason_against(problem):
         raise ValueError(reason)
+    means = [Integral(0.0, field=name) for name in without_values(problem)]
+    problem = dataclasses.replace(problem, conditions=[*problem.conditions, *means])
     dimension = problem.domain.dimension
     first = DEGREES[dimension] if method.degree is None else method.degree
     highest = math.ceil(1.5 * first) if method.highest_degree is None else method.highest_degree
@@ -150,7 +154,7 @@ def solve_on_elements(
         windows = 1
     else:
         found, windows = march(rounds, method.windows, setup.checkpoint.within("elements"))
-    return _solution(setup, problem, found, method, rounds, windows, begin)
+    return _solution(setup, found, method, rounds, windows, begin)
 
 
 def better_on_elements(setup: Setup, other: Solution, *, begin: float) -> Solution:
@@ -352,7 +356,9 @@ class _Rounds:
             )
         # There has to be something to give back before the work may be stopped.
         report = (lambda step, size: None) if is_first else self._step_report
-        solved = newton(system, b, smoothed, is_linear=self.is_linear, report=report)
+        solved = newton(
+            system, b, smoothed, is_linear=self.is_linear, tail=self.tail, report=report
+        )
         b, at, steps, pivot = solved
         missed = system.missed(b)
         size = max(float(np.max(field_sizes(basis, b))), 1e-300)
@@ -381,9 +387,14 @@ def newton(
     smoothed: Bool[np.ndarray, " elements"],
     *,
     is_linear: bool,
+    tail: float,
     report: Callable[[int, float], None],
 ) -> tuple[Float[np.ndarray, "terms fields"], Linearized, int, float]:
-    """Gauss-Newton steps, shortened where the rows do not fall; one if all is linear."""
+    """Gauss-Newton steps, shortened where the rows do not fall; one if all is linear.
+
+    They end where the next one would be small next to the tail: the residual is measured after all
+    of them, and shows what they left.
+    """
     at = system.linearize(b, smoothed=smoothed)
     last = math.inf
     for step in range(1, MAX_STEPS + 1):
@@ -400,7 +411,8 @@ def newton(
             fraction *= 0.5
         size = fraction * float(np.linalg.norm(delta)) / max(float(np.linalg.norm(moved)), 1e-300)
         b, at = moved, new
-        if size < 1e-10 or (size > 0.3 * last and size < 1e-5):
+        following = size * (size if last == math.inf else max(size, size / last))
+        if following < ENOUGH * tail or (size > 0.3 * last and size < 1e-5):
             break
         last = size
         report(step, size)
@@ -501,13 +513,14 @@ def _stacked(rounds: _Rounds, found: Sequence[Resolved], axis: int) -> Resolved:
 
 def _solution(
     setup: Setup,
-    problem: Problem,
     found: Resolved,
     method: Elements,
     rounds: _Rounds,
     windows: int,
     begin: float,
 ) -> Solution:
+    problem = checked(setup.problem)
+    free = without_values(problem)
     model = polynomial_model(found.basis.domain, found.basis, found.b)
     reached = dataclasses.replace(problem, domain=model.domain)
     rel_l2, field_errors = relative_errors(reached, model)
@@ -528,7 +541,7 @@ def _solution(
         history={"worst element": found.worst, "difference between rounds": found.changes},
         field_errors=field_errors,
         error_estimate=math.inf if is_free else found.error,
-        notes=[NOT_DETERMINED] if is_free else [],
+        notes=[NOT_DETERMINED] * is_free + [constants_are_free(free)] * bool(free),
         stopped=found.stopped,
     )
     used = Elements(
