@@ -221,7 +221,7 @@ def test_what_conditions_leave_open_next_to_a_curve_is_not_resolved():
     problem = pann.Problem(
         SQUARE,
         lambda u, x, y: u.laplacian - jnp.where(x + y / 2 > 0.2, 1.25, 0.0),
-        [pann.Neumann(SQUARE.boundary, 0.0)],
+        [pann.Dirichlet(SQUARE.face("x", "lower"))],
     )
     solution = pann.solve(problem, pann.Elements(degree=6), progress=False)
     assert not solution.report.resolved

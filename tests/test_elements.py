@@ -13,7 +13,7 @@ from pann.io import FileError
 from pann.numerics.tree_least_squares import Link, Part, solve
 from pann.pde.checks import checked
 from pann.solvers.elements.method import first_tree
-from pann.solvers.elements.refine import carried, cut, tails
+from pann.solvers.elements.refine import Cut, carried, cut, tails
 from pann.solvers.elements.rows import ElementSystem, adapted, neighbors
 
 LINE = pann.Box(x=(0.0, 1.0))
@@ -25,7 +25,7 @@ def uneven(degrees=(5, 4)):
     tree = Tree.whole(SQUARE.lower, SQUARE.upper, degrees)
     tree = tree.cut({0: (0, 0.2)})
     tree = tree.cut({0: (1, 0.5)})
-    return cut(tree, {0: [(0, 0.7), (1, 1.1)]})
+    return cut(tree, {0: [Cut(0, 0.7), Cut(1, 1.1)]})
 
 
 # ---- Least squares on a tree ----
@@ -392,7 +392,7 @@ def test_trees_that_are_none_are_refused(change, words):
 
 OPEN = {
     "no conditions at one end": [pann.Dirichlet(LINE.face("x", "lower"))],
-    "slopes alone": [pann.Neumann(LINE.boundary)],
+    "none": [pann.Interface("x", 0.5)],
 }
 
 
@@ -402,6 +402,38 @@ def test_what_conditions_leave_open_is_not_resolved(name):
     solution = pann.solve(problem, pann.Elements(), progress=False)
     assert not solution.report.resolved
     assert "conditions are missing" in solution.report.notes[0]
+
+
+def test_a_constant_that_is_free_has_mean_zero():
+    problem = pann.Problem(
+        LINE, lambda u, x: u.xx - jnp.cos(np.pi * x), [pann.Neumann(LINE.boundary)]
+    )
+    solution = pann.solve(problem, pann.Elements(), progress=False)
+    assert solution.report.resolved
+    assert "mean zero" in solution.report.notes[0]
+    x = np.linspace(0, 1, 11)
+    np.testing.assert_allclose(solution(x=x), -np.cos(np.pi * x) / np.pi**2, atol=1e-10)
+
+
+def corner(x, y):
+    """r^(2/3) sin(2 angle / 3), of a corner of 3 pi / 2 that the square does not have."""
+    angle = jnp.arctan2(y, x)
+    return (x**2 + y**2 + 1e-300) ** (1 / 3) * jnp.sin(2 / 3 * angle)
+
+
+def test_elements_are_graded_to_a_point_where_the_solution_is_not_smooth():
+    """Harmonic with values like r^(2/3) on the boundary: the error in l2 is that of the tail."""
+    square = pann.Box(x=(0, 1), y=(0, 1))
+    problem = pann.Problem(square, lambda u: u.laplacian, [pann.Dirichlet(square.boundary, corner)])
+    solution = pann.solve(problem, pann.Elements(), progress=False)
+    assert solution.report.resolved
+    (note,) = solution.report.notes
+    assert "not smooth at (0, 0)" in note
+    assert solution.report.not_smooth
+    x, y = np.random.default_rng(0).uniform(0, 1, (2, 2_000))
+    error = solution(x=x, y=y) - corner(x, y)
+    assert np.sqrt(np.mean(error**2)) < 1e-6
+    assert np.sqrt(np.mean(error**2)) < solution.report.error_estimate
 
 
 REFUSED = {

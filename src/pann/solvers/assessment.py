@@ -230,7 +230,7 @@ def _residuals(
     sizes = field_sizes(model, solution.ansatz, points)
     if isinstance(model.basis, ElementBasis):
         # As many in each element: small ones are where the solution is sharp.
-        points = model.basis.tree.sample(count, seed=seed + SEED)
+        points = _off(solution.report.not_smooth, model.basis.tree.sample(count, seed=seed + SEED))
     if model.domain == problem.domain:
         points = with_peaks(problem, points)
     measure = lambda placed: _squares(
@@ -248,6 +248,16 @@ def _residuals(
         largest = max(largest, math.sqrt(np.sum(squares) / (np.sum(terms) or 1.0)))
         total += (condition_weight * placed.weight) ** 2 * float(np.mean(squares))
     return largest, math.sqrt(total) / max(float(np.linalg.norm(sizes)), 1e-300)
+
+
+def _off(
+    boxes: Sequence[Sequence[Sequence[float]]], points: Float[np.ndarray, "points d"]
+) -> Float[np.ndarray, "points d"]:
+    """The points, others of them in place of those in one of the boxes."""
+    inside = np.zeros(len(points), bool)
+    for low, high in np.asarray(boxes, float).reshape(-1, 2, points.shape[1]):
+        inside |= np.all((low <= points) & (points <= high), axis=1)
+    return np.resize(points[~inside], points.shape) if np.any(~inside) else points
 
 
 def _conditions(problem: Problem, seed: int) -> list[Placed]:

@@ -59,6 +59,8 @@ class Report:
     residual over the `stability` of the equation with its conditions, where that was found: the
     least change of their rows by a function of mean square 1. `notes` are what else there is to
     know, and `stopped` is what ended the work before its time: a time limit, or Ctrl-C.
+    `not_smooth` has the lower and the upper corner of boxes about points at which the solution is
+    not smooth: so small that they do not count in l2, they are left out of the residual.
     """
 
     how: str
@@ -79,6 +81,7 @@ class Report:
     stability: float | None = None
     notes: list[str] = dataclasses.field(default_factory=list)
     stopped: str | None = None
+    not_smooth: list[list[list[float]]] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pann.pde.conditions import Condition, Dirichlet, Initial, Neumann, Robin, v
 from pann.pde.held import held_anyhow, held_at_zero, residuals_at
 from pann.pde.problem import Problem
 from pann.solvers.elements.curves import Curves
-from pann.solvers.elements.refine import Cuts, cut
+from pann.solvers.elements.refine import Cut, Cuts, cut
 
 # Samples of the equation, by dimension, and on each face.
 NUM_SAMPLES = {1: 2**16, 2: 2**19, 3: 2**19}
@@ -129,7 +129,7 @@ def _resolving(
             missed = _missed(tree, element, values, points[own], sampled[own], on)
             if missed > tolerance * largest:
                 corner = tree.corners[element]
-                cuts[element] = [(axis, float(np.mean(corner[:, axis]))) for axis in axes]
+                cuts[element] = [Cut(axis, float(np.mean(corner[:, axis]))) for axis in axes]
         if not cuts or len(cuts) > MOST_AT_ONCE:
             break
         tree = cut(tree, cuts)

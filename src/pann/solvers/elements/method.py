@@ -30,10 +30,12 @@ from pann.solvers.elements.curves import Curves
 from pann.solvers.elements.given import resolving_given
 from pann.solvers.elements.refine import (
     Bounds,
+    Measured,
     carried,
+    compared_with,
     field_sizes,
+    measured,
     num_unknowns,
-    of_boxes,
     refined,
     shown,
     tails,
@@ -50,8 +52,10 @@ MAX_DIMENSION = 3
 DEGREES, TAILS = {1: 16, 2: 12, 3: 6}, {1: 1e-11, 2: 1e-8, 3: 1e-6}
 MAX_UNKNOWNS = {1: 200_000, 2: 200_000, 3: 60_000}
 MAX_ROUNDS, MAX_STEPS, HALVINGS = 60, 25, 6
-# Of a step of Newton's method, relative to the tail: what it may leave.
-ENOUGH = 0.1
+# What a step of Newton's method may leave, relative to the tail, and to the worst element before.
+ENOUGH, FAR = 0.1, 1e-3
+# Where the solution is not smooth at some points, the tail to reach is so many times as large.
+NOT_SMOOTH = 100.0
 # Residuals above this, in units of the fields, say that the highest derivatives still need help.
 UNSETTLED = 1e-3
 # Rounds that do not lower the worst element by this factor, this many in a row, end the work.
@@ -68,8 +72,13 @@ NOT_DETERMINED = (
     "constant is free, which pann.Integral(...) chooses"
 )
 SAFETY = 2.0
+# A note names at most so many points, no nearer to each other than this, relative to the domain.
+MOST_POINTS, SAME_POINT = 6, 0.02
 POINTS_ON_FACES = 24
 ELEMENTS = Elements()
+MISSED = ("size", "center", "spread")
+# The basis and the coefficients of the window before.
+Before = tuple[ElementBasis, np.ndarray]
 NO_CURVES = Curves((), ())
 
 
@@ -77,29 +86,52 @@ NO_CURVES = Curves((), ())
 class Resolved:
     """What the rounds on some elements came to.
 
-    `worst` has for each round the largest tail or residual of any element, relative to the largest
-    values of the fields, `changes` the relative differences from one round to the next in l2, and
-    `unevenness` is the ratio of these two sizes of a field.
+    `worst` has for each round the largest tail or residual of any element, relative to the
+    size of the fields, `changes` the relative differences from one round to the next in l2, and
+    `unevenness` is the ratio of these two sizes of a field. About the points `rough` the solution
+    is not smooth; `left_out` has the corners of elements there that are not resolved, and do not
+    count in l2.
     """
 
     basis: ElementBasis
     b: Float[np.ndarray, "terms fields"]
+    tail: float
     worst: list[float]
     changes: list[float]
     steps: int
     num_points: int
-    stop: str
-    is_resolved: bool
     smallest_pivot: float
     unevenness: float
+    rough: Float[np.ndarray, "points d"]
+    left_out: Float[np.ndarray, "boxes 2 d"]
+    stop: str = ""
     stopped: str | None = None
+
+    @property
+    def is_resolved(self) -> bool:
+        """Whether all elements are resolved, or nearly."""
+        return self.worst[-1] <= NEARLY * self.tail
 
     @property
     def error(self) -> float:
         """An estimate: the worst element, times what changes were per worst element before."""
-        pairs = zip(self.changes, self.worst, strict=False)
+        pairs = list(zip(self.changes, self.worst, strict=False))
+        if len(self.rough):
+            # Before, what changed most was what is left out.
+            pairs = pairs[-1:]
         sensitivity = max((change / worst for change, worst in pairs if worst > 0), default=0.0)
         return SAFETY * max(self.unevenness, sensitivity) * self.worst[-1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Goal:
+    """The tail to reach on every element, larger for what is not smooth unless it was given."""
+
+    tail: float
+    is_given: bool = False
+
+    def where(self, *, is_smooth: bool) -> float:
+        return self.tail if is_smooth or self.is_given else NOT_SMOOTH * self.tail
 
 
 def reason_against(problem: Problem) -> str | None:
@@ -140,7 +172,7 @@ def solve_on_elements(
     rounds = _Rounds(
         problem,
         Bounds(min(first, highest), highest),
-        TAILS[dimension] if method.tail is None else method.tail,
+        Goal(TAILS[dimension]) if method.tail is None else Goal(method.tail, is_given=True),
         MAX_UNKNOWNS[dimension] if method.max_unknowns is None else method.max_unknowns,
         setup.run,
         is_linear(problem),
@@ -197,7 +229,7 @@ def first_tree(
     domain: Box,
     degree: int,
     curves: Curves = NO_CURVES,
-    before: tuple[ElementBasis, np.ndarray] | None = None,
+    before: Before | None = None,
 ) -> Tree:
     """Elements between the planes of interfaces and breaks that resolve what is given."""
     tree = Tree.whole(domain.lower, domain.upper, [degree] * domain.dimension)
@@ -220,7 +252,7 @@ class _Rounds:
 
     problem: Problem
     bounds: Bounds
-    tail: float
+    goal: Goal
     max_unknowns: int
     run: Run
     is_linear: bool
@@ -230,142 +262,145 @@ class _Rounds:
         self,
         tree: Tree,
         checkpoint: Checkpoint,
-        before: tuple[ElementBasis, np.ndarray] | None = None,
+        before: Before | None = None,
         what: str = "elements",
         domain: Box | None = None,
     ) -> Resolved:
         """Rounds from these elements on; `before` has the end of the last window."""
-        problem = self.problem
-        domain = problem.domain if domain is None else domain
-        divided = self.curves.divide(tree)
-        basis, b = ElementBasis(domain, divided.tree), None
-        smoothed = np.ones(len(tree.elements), bool)
-        kept: Resolved | None = None
-        worst: list[float] = []
-        changes: list[float] = []
-        steps, stop, stopped = 0, "", None
-        pivot = (
-            self._pivot_without_curves(basis.domain, tree, before) if self.curves.levels else 1.0
-        )
+        domain = self.problem.domain if domain is None else domain
+        is_wide = np.ones(len(tree.elements), bool)
+        last: _Round | None = None
+        stop, stopped = f"{MAX_ROUNDS} rounds", None
         for number in range(MAX_ROUNDS):
             begun = time.monotonic()
-            divided = self.curves.divide(tree)
-            new = ElementBasis(domain, divided.tree)
-            guess = self._guess(new, None if b is None else (basis, b), before)
-            own = checkpoint.within(f"round {number}")
             try:
-                solved = self._round(
-                    new, guess, smoothed[divided.boxes], own, before, is_first=kept is None
-                )
-            except Stopped as reason:
-                stopped = str(reason)
-                stop = f"stopped by {stopped}; next would have been finer elements"
-                break
-            if b is not None:
-                changes.append(difference(basis, b, new, solved.b))
-            basis, b = new, solved.b
-            steps += solved.steps
-            found = tails(basis, b, solved.missed.size)
-            worst.append(float(max(np.max(found.tail), np.max(solved.missed.size))))
-            current = Resolved(
-                basis,
-                b,
-                list(worst),
-                list(changes),
-                steps,
-                solved.num_points,
-                "",
-                False,
-                pivot if self.curves.levels else solved.pivot,
-                unevenness(basis, b),
-            )
-            kept = current
-            boxes = of_boxes(divided, found, solved.missed, solved.amplified)
-            next_tree = refined(tree, *boxes, self.tail, self.bounds, domain.widths)
-            if next_tree is None:
-                is_resolved = worst[-1] <= self.tail
-                stop = (
-                    f"all elements below {self.tail:.0e}" if is_resolved else "narrowest elements"
-                )
-                break
-            if has_stalled(worst, self.tail):
-                stop = "no longer better by finer elements"
-                break
-            if num_unknowns(next_tree, b.shape[1]) > self.max_unknowns:
-                stop = f"more than {self.max_unknowns:,} unknowns would have come next"
-                break
-            seconds = time.monotonic() - begun
-            growth = num_unknowns(next_tree, b.shape[1]) / num_unknowns(tree, b.shape[1])
-            try:
-                figures = {"worst element": worst[-1]}
+                own = checkpoint.within(f"round {number}")
+                last = self._round(domain, tree, is_wide, last, own, before)
+                now = last.measured
+                following = refined(tree, now, last.resolved.tail, self.bounds, domain.widths)
+                if following is None or (reason := self._reason_to_end(last.resolved, following)):
+                    stop = reason if following is not None else _all_done(last.resolved)
+                    break
+                figures = {"worst element": now.worst}
                 self.run.report(Progress(f"{what}, {len(tree.elements)}", number + 1, 0, figures))
-                self.run.check_time(seconds * growth)
+                growth = num_unknowns(following, 1) / num_unknowns(tree, 1)
+                self.run.check_time((time.monotonic() - begun) * growth)
             except Stopped as reason:
                 stopped = str(reason)
                 stop = f"stopped by {stopped}; next would have been finer elements"
                 break
-            unsettled = boxes[1].size > UNSETTLED
-            smoothed = unsettled[tree.locate(next_tree.corners.mean(axis=1))]
-            tree = next_tree
-        assert kept is not None, stop
-        stop = stop or f"{MAX_ROUNDS} rounds"
-        is_resolved = kept.worst[-1] <= NEARLY * self.tail
-        return dataclasses.replace(kept, stop=stop, is_resolved=is_resolved, stopped=stopped)
+            is_wide = (now.missed.size > UNSETTLED)[tree.locate(following.corners.mean(axis=1))]
+            tree = following
+        assert last is not None, stop
+        return dataclasses.replace(last.resolved, stop=stop, stopped=stopped)
 
-    def _pivot_without_curves(
-        self, domain: Box, tree: Tree, before: tuple[ElementBasis, np.ndarray] | None
-    ) -> float:
-        """The smallest pivot on whole boxes; sides of which little is left have small ones."""
-        basis = ElementBasis(domain, tree)
-        system = ElementSystem(self.problem, basis, before=before)
-        b = np.zeros((len(basis), len(self.problem.fields)))
+    def _reason_to_end(self, resolved: Resolved, following: Tree) -> str:
+        """Why there is no further round, empty if there is."""
+        if has_stalled(resolved.worst, resolved.tail):
+            return "no longer better by finer elements"
+        if num_unknowns(following, resolved.b.shape[1]) > self.max_unknowns:
+            return f"more than {self.max_unknowns:,} unknowns would have come next"
+        return ""
+
+    def _round(
+        self,
+        domain: Box,
+        tree: Tree,
+        is_wide: Bool[np.ndarray, " boxes"],
+        last: "_Round | None",
+        checkpoint: Checkpoint,
+        before: Before | None,
+    ) -> "_Round":
+        """The solution on some boxes, and what it leaves there; `is_wide` is where to amplify."""
+        divided = self.curves.divide(tree)
+        basis = ElementBasis(domain, divided.tree)
+        guess = self._guess(basis, last, before)
+        # There has to be something to give back before the work may be stopped.
+        report = self._step_report if last is not None else (lambda step, size: None)
+        # Newton's method need not go far where elements are still to be refined.
+        tail = self.goal.tail if last is None else max(self.goal.tail, FAR * last.measured.worst)
+        smoothed = is_wide[divided.boxes]
+        solved = self._solved(basis, guess, smoothed, checkpoint, before, report, tail)
+        b, worst, changes, steps = solved.b, list[float](), list[float](), solved.steps
+        pivot = solved.pivot
+        if last is not None:
+            resolved = last.resolved
+            steps += resolved.steps
+            worst += resolved.worst
+            changes += [*resolved.changes, difference(resolved.basis, resolved.b, basis, b)]
+        if self.curves.levels:
+            # Sides of which little is left have small ones.
+            pivot = self._pivot(domain, tree, before) if last is None else resolved.smallest_pivot
+        found = tails(basis, b, solved.missed.size)
+        now = measured(divided, found, solved.missed, solved.amplified)
+        if last is not None:
+            tail = self.goal.where(is_smooth=False)
+            now = compared_with(now, tree, last.measured, last.tree, tail)
+        tail = self.goal.where(is_smooth=not len(now.rough))
+        resolved = Resolved(
+            basis,
+            b,
+            tail,
+            [*worst, now.worst],
+            changes,
+            steps,
+            solved.num_points,
+            pivot,
+            unevenness(basis, b),
+            now.rough,
+            tree.corners[now.is_left_out(tail)],
+        )
+        return _Round(tree, resolved, now)
+
+    def _pivot(self, domain: Box, tree: Tree, before: Before | None) -> float:
+        """The smallest pivot on whole boxes."""
+        system = ElementSystem(self.problem, ElementBasis(domain, tree), before=before)
+        b = np.zeros((len(system.basis), len(self.problem.fields)))
         return system.step(b, system.linearize(b))[1].smallest_pivot
 
     def _guess(
         self,
         basis: ElementBasis,
-        last: tuple[ElementBasis, np.ndarray] | None,
-        before: tuple[ElementBasis, np.ndarray] | None,
+        last: "_Round | None",
+        before: Before | None,
     ) -> Float[np.ndarray, "_terms _fields"]:
         """The last round's solution; in a new window the state that it begins with."""
         if last is not None:
-            return carried(*last, basis)
+            return carried(last.resolved.basis, last.resolved.b, basis)
         if before is not None and not self.is_linear:
             time_axis = self.problem.domain.names.index(str(self.problem.domain.time))
             return carried(*before, basis, held=(time_axis, before[0].domain.upper[time_axis]))
         return np.zeros((len(basis), len(self.problem.fields)))
 
-    def _round(
+    def _solved(
         self,
         basis: ElementBasis,
         b: Float[np.ndarray, "terms fields"],
         smoothed: Bool[np.ndarray, " elements"],
         checkpoint: Checkpoint,
-        before: tuple[ElementBasis, np.ndarray] | None,
-        *,
-        is_first: bool,
-    ) -> "_Round":
+        before: Before | None,
+        report: Callable[[int, float], None],
+        tail: float,
+    ) -> "_Solved":
         system = ElementSystem(self.problem, basis, before=before)
         num_points = sum(points.shape[0] * points.shape[1] for points in system.points)
         done = checkpoint.done()
         if done is not None:
             arrays, notes = done.arrays, done.notes
-            missed = Missed(arrays["size"], arrays["center"])
-            return _Round(
+            missed = Missed(*(arrays[name] for name in MISSED))
+            return _Solved(
                 arrays["b"], missed, arrays["amplified"], notes["steps"], notes["pivot"], num_points
             )
-        # There has to be something to give back before the work may be stopped.
-        report = (lambda step, size: None) if is_first else self._step_report
-        solved = newton(
-            system, b, smoothed, is_linear=self.is_linear, tail=self.tail, report=report
+        b, at, steps, pivot = newton(
+            system, b, smoothed, is_linear=self.is_linear, tail=tail, report=report
         )
-        b, at, steps, pivot = solved
         missed = system.missed(b)
-        size = max(float(np.max(field_sizes(basis, b))), 1e-300)
-        missed = dataclasses.replace(missed, size=missed.size / size)
-        arrays = {"b": b, "size": missed.size, "center": missed.center, "amplified": at.amplified}
+        sizes = np.max(field_sizes(basis, b), axis=1)
+        missed = dataclasses.replace(missed, size=missed.size / sizes)
+        arrays = {name: getattr(missed, name) for name in MISSED}
+        arrays |= {"b": b, "amplified": at.amplified}
         checkpoint.finish(lambda: Saved(arrays, {"steps": steps, "pivot": pivot}))
-        return _Round(b, missed, at.amplified, steps, pivot, num_points)
+        return _Solved(b, missed, at.amplified, steps, pivot, num_points)
 
     def _step_report(self, step: int, size: float) -> None:
         self.run.report(Progress("Newton step on elements", step, MAX_STEPS, {"step": size}))
@@ -373,6 +408,15 @@ class _Rounds:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Round:
+    """Boxes, and what the solution on them leaves."""
+
+    tree: Tree
+    resolved: Resolved
+    measured: Measured
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Solved:
     b: Float[np.ndarray, "terms fields"]
     missed: Missed
     amplified: Float[np.ndarray, "elements d"]
@@ -419,6 +463,11 @@ def newton(
     return b, at, step, solved.smallest_pivot
 
 
+def _all_done(resolved: Resolved) -> str:
+    is_done = resolved.worst[-1] <= resolved.tail
+    return f"all elements below {resolved.tail:.0e}" if is_done else "narrowest elements"
+
+
 def has_stalled(worst: Sequence[float], tail: float) -> bool:
     """Whether the last rounds did not lower the worst element."""
     patience = 2 if worst[-1] <= NEARLY * tail else PATIENCE
@@ -452,7 +501,7 @@ def march(rounds: _Rounds, windows: int | str, checkpoint: Checkpoint) -> tuple[
     start, end = domain.lower[axis], domain.upper[axis]
     length = (end - start) * (FIRST_WINDOW if windows == "auto" else 1.0 / int(windows))
     found: list[Resolved] = []
-    before: tuple[ElementBasis, np.ndarray] | None = None
+    before: Before | None = None
     now = start
     while now < end - 1e-12 * (end - start):
         upper = min(now + length, end)
@@ -496,14 +545,16 @@ def _stacked(rounds: _Rounds, found: Sequence[Resolved], axis: int) -> Resolved:
     return Resolved(
         ElementBasis(domain, tree),
         np.concatenate([each.b for each in found]),
+        max(each.tail for each in found),
         [worst],
         [sum(each.error for each in found)],
         sum(each.steps for each in found),
         sum(each.num_points for each in found),
-        (unresolved or [last])[0].stop,
-        not unresolved,
         min(each.smallest_pivot for each in found),
         1.0,
+        np.concatenate([each.rough for each in found]),
+        np.concatenate([each.left_out for each in found]),
+        (unresolved or [last])[0].stop,
         last.stopped,
     )
 
@@ -529,6 +580,9 @@ def _solution(
     in_windows = f" in {windows} windows of time" if problem.domain.time else ""
     broken = [c for c in problem.conditions if isinstance(c, Break)]
     places = ", ".join(f"{c.axis} = {c.at:.6g}" for c in broken)
+    notes = [NOT_DETERMINED] * is_free + [constants_are_free(free)] * bool(free)
+    if len(found.left_out):
+        notes.append(_not_smooth(found))
     report = Report(
         how=f"least squares on {len(degrees)} elements of degrees {shown(degrees)}{in_windows}, "
         f"{found.steps} steps" + (f", cut at {places}" if broken else ""),
@@ -541,16 +595,38 @@ def _solution(
         history={"worst element": found.worst, "difference between rounds": found.changes},
         field_errors=field_errors,
         error_estimate=math.inf if is_free else found.error,
-        notes=[NOT_DETERMINED] * is_free + [constants_are_free(free)] * bool(free),
+        notes=notes,
         stopped=found.stopped,
+        not_smooth=found.left_out.tolist(),
     )
     used = Elements(
         degree=rounds.bounds.first,
         highest_degree=rounds.bounds.highest,
-        tail=rounds.tail,
+        tail=found.tail,
         max_unknowns=rounds.max_unknowns,
         windows=windows if problem.domain.time else method.windows,
     )
     solution = Solution(model, problem.fields, {}, report, problem, method=used)
     report = dataclasses.replace(report, trials=[trial_figures(solution, setup.seed)])
     return dataclasses.replace(solution, report=report)
+
+
+def _not_smooth(found: Resolved) -> str:
+    """Where a solution is not smooth, and how far from there it is not resolved."""
+    low, high = found.left_out.transpose(1, 0, 2)
+    sizes = np.max(high - low, axis=1)
+    touches = np.all((low <= found.rough[:, None]) & (found.rough[:, None] <= high), axis=2)
+    # The error leaks from a point to others nearby, on larger elements.
+    order = np.argsort(np.min(np.where(touches, sizes, np.inf), axis=1), kind="stable")
+    apart = SAME_POINT * np.asarray(found.basis.domain.widths)
+    places: list[np.ndarray] = []
+    for point in found.rough[order]:
+        if not any(np.all(np.abs(point - other) < apart) for other in places):
+            places.append(point)
+    shown = [f"({', '.join(f'{x:.4g}' for x in place + 0.0)})" for place in places]
+    more = f" and {len(shown) - MOST_POINTS} more points" if len(shown) > MOST_POINTS else ""
+    return (
+        f"the solution is not smooth at {', '.join(shown[:MOST_POINTS])}{more}: about these points "
+        f"elements of widths up to {np.max(sizes):.1g} count in l2 alone, and the residual leaves "
+        "them out"
+    )

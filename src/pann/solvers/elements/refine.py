@@ -1,10 +1,12 @@
 """Which elements are not resolved, along which axes, and what to do: raise the degree, or cut."""
 
 import dataclasses
+import functools
 import math
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from pann.basis import ElementBasis, Legendre, Tree
 from pann.solvers.elements.curves import Divided
@@ -23,10 +25,25 @@ ALIKE = 0.1
 AMPLIFIED = 1.01
 # A residual whose middle is so far out, on (-1, 1), is at an end; cuts toward it are graded so.
 AT_AN_END, GRADING, MOST_CUTS = 0.5, 0.25, 3
+# It is at a point, where its squares are no farther from their middle than this.
+AT_A_POINT = 0.56
+# Where cuts lower the residual of an element less than this power of its width, the solution is not
+# smooth in it.
+ROUGH = 2.0
+# From this share of the domain on the size of a field on an element counts fully.
+COUNTS_FULLY = 1e-4
 
 
-# By element: places across axes where it is to be cut.
-Cuts = dict[int, list[tuple[int, float]]]
+class Cut(NamedTuple):
+    """A cut across an axis, of all that comes from an element, or of what is `near` a point."""
+
+    axis: int
+    at: float
+    near: tuple[float, ...] | None = None
+
+
+# By element, one after another.
+Cuts = dict[int, list[Cut]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -46,7 +63,7 @@ def tails(
     b: Float[np.ndarray, "terms fields"],
     missed: Float[np.ndarray, " elements"] | None = None,
 ) -> Tails:
-    """By the coefficients of every element, each field relative to its largest value anywhere.
+    """By the coefficients of every element, each field relative to its size.
 
     Polynomials on one side of a curve may be anything beyond it, so that their coefficients say
     little: there `missed`, the residual, takes the place of the tail.
@@ -54,9 +71,10 @@ def tails(
     tree = basis.tree
     d = tree.dimension
     tail, decay = np.zeros((len(basis.sizes), d)), np.zeros((len(basis.sizes), d))
-    sizes = np.maximum(field_sizes(basis, b), 1e-300)
+    sizes = field_sizes(basis, b)
     for group in groups_of(tree, (), 1):
-        own = coefficients_of(basis, group, b) / sizes
+        own = coefficients_of(basis, group, b)
+        own = own / np.expand_dims(sizes[group.elements], tuple(range(1, own.ndim - 1)))
         for axis, count in enumerate(group.shape):
             shape = [1] * own.ndim
             shape[1 + axis] = count
@@ -72,21 +90,94 @@ def tails(
     return Tails(tail, decay)
 
 
-def of_boxes(
+@dataclasses.dataclass(frozen=True, eq=False)
+class Measured:
+    """What a round left on each box: tails, residual, by how much derivatives were amplified.
+
+    `rough` are points where the solution is not smooth, `is_point` has the boxes with such a point
+    at a corner. What is left near them counts with `weights` below 1.
+    """
+
+    found: Tails
+    missed: Missed
+    amplified: Float[np.ndarray, "boxes d"]
+    rough: Float[np.ndarray, "points d"]
+    is_point: Bool[np.ndarray, " boxes"]
+    weights: Float[np.ndarray, " boxes"]
+
+    @functools.cached_property
+    def sizes(self) -> Float[np.ndarray, " boxes"]:
+        """The largest tail or residual of each box."""
+        return np.maximum(np.max(self.found.tail, axis=1), self.missed.size)
+
+    @property
+    def counted(self) -> Float[np.ndarray, " boxes"]:
+        return self.weights * self.sizes
+
+    @property
+    def worst(self) -> float:
+        return float(np.max(self.counted))
+
+    def is_left_out(self, tolerance: float) -> Bool[np.ndarray, " boxes"]:
+        """Which boxes are not resolved, and yet do not count."""
+        return (self.counted <= tolerance) & (self.sizes > tolerance)
+
+
+def measured(
     divided: Divided,
     found: Tails,
     missed: Missed,
     amplified: Float[np.ndarray, "elements d"],
-) -> tuple[Tails, Missed, Float[np.ndarray, "boxes d"]]:
-    """The same for the boxes whose sides elements are: of the worse side."""
-    if not len(divided.tree.curves):
-        return found, missed, amplified
-    largest = lambda values: _largest(values, divided.boxes)
-    order = np.argsort(missed.size, kind="stable")
-    center = np.zeros((np.max(divided.boxes) + 1, missed.center.shape[1]))
-    center[divided.boxes[order]] = missed.center[order]
-    tails = Tails(largest(found.tail), largest(found.decay))
-    return tails, Missed(largest(missed.size), center), largest(amplified)
+) -> Measured:
+    """For the boxes whose sides elements are the figures of the worse side."""
+    if len(divided.tree.curves):
+        largest = lambda values: _largest(values, divided.boxes)
+        order = np.argsort(missed.size, kind="stable")
+        center, spread = np.zeros((2, np.max(divided.boxes) + 1, missed.center.shape[1]))
+        center[divided.boxes[order]] = missed.center[order]
+        spread[divided.boxes[order]] = missed.spread[order]
+        found = Tails(largest(found.tail), largest(found.decay))
+        missed, amplified = Missed(largest(missed.size), center, spread), largest(amplified)
+    count, dimension = amplified.shape
+    none, all_alike = np.zeros(count, bool), np.ones(count)
+    return Measured(found, missed, amplified, np.zeros((0, dimension)), none, all_alike)
+
+
+def compared_with(
+    now: Measured, tree: Tree, last: Measured, last_tree: Tree, tolerance: float
+) -> Measured:
+    """With the points where the solution is not smooth, such as corners.
+
+    There cuts do not lower the residual, however small the element. Its share of the domain gets
+    smaller, and that of all that is no farther from the point than elements about it, to which the
+    error leaks: they count by the root of that share, as in l2.
+    """
+    parents = last_tree.locate(tree.corners.mean(axis=1))
+    shares = _shares(tree)
+    narrowed = (shares / _shares(last_tree)[parents]) ** (1.0 / tree.dimension)
+    is_cut, is_wide = narrowed < 0.9, np.any(now.amplified > AMPLIFIED, axis=1)
+    is_rough = is_cut & ~is_wide & (now.sizes > narrowed**ROUGH * last.sizes[parents])
+    is_near = (np.abs(now.missed.center) > AT_AN_END) & (now.missed.spread < AT_A_POINT)
+    is_point = is_rough & np.all(is_near, axis=1)
+    at_upper = (now.missed.center[is_point] > 0).astype(int)
+    low, high = tree.corners[is_point].transpose(1, 0, 2)
+    rough = np.unique(np.concatenate([last.rough, np.where(at_upper, high, low)]), axis=0)
+    low, high = tree.corners.transpose(1, 0, 2)
+    apart = np.abs(rough[:, None] - np.clip(rough[:, None], low, high))
+    # What looked so on wide elements may be smooth.
+    is_still = np.any(np.all(apart == 0, axis=2) & (now.sizes > tolerance), axis=1)
+    rough, apart = rough[is_still], apart[is_still]
+    widths = np.subtract(tree.upper, tree.lower)
+    reach = np.min(np.max((apart + (high - low)) / widths, axis=2), axis=0, initial=1.0)
+    weights = reach ** (tree.dimension / 2)
+    return dataclasses.replace(now, rough=rough, is_point=is_point, weights=weights)
+
+
+def _shares(tree: Tree) -> Float[np.ndarray, " elements"]:
+    """The volume of each element as a fraction of the whole."""
+    corners = tree.corners
+    volumes = np.prod(corners[:, 1] - corners[:, 0], axis=1)
+    return volumes / np.sum(volumes)
 
 
 def _largest(values: np.ndarray, boxes: Int[np.ndarray, " elements"]) -> np.ndarray:
@@ -109,21 +200,30 @@ def _decay(energy: Float[np.ndarray, "elements degrees"]) -> Float[np.ndarray, "
 
 def field_sizes(
     basis: ElementBasis, b: Float[np.ndarray, "terms fields"]
-) -> Float[np.ndarray, " fields"]:
-    """The largest root mean square of a field on any element."""
-    squares = b**2 / np.prod(2.0 * basis.indices + 1.0, axis=1)[:, None]
-    sums = np.add.reduceat(squares, basis.offsets[:-1], axis=0)
-    return np.sqrt(np.max(sums, axis=0))
+) -> Float[np.ndarray, "elements fields"]:
+    """The root mean square of each field on an element, or overall where that is larger.
+
+    Overall it is the largest on any element, where small ones count by their share: a pressure that
+    is infinite in a corner would otherwise be as large as the elements there are small.
+    """
+    squares = _mean_squares(basis, b)
+    weights = np.minimum(1.0, _shares(basis.tree) / COUNTS_FULLY)
+    overall = np.max(weights[:, None] * squares, axis=0)
+    return np.sqrt(np.maximum(squares, np.maximum(overall, 1e-300)))
 
 
 def unevenness(basis: ElementBasis, b: Float[np.ndarray, "terms fields"]) -> float:
-    """The largest root mean square of a field on any element over that on the whole domain."""
-    corners = basis.tree.corners
-    volumes = np.prod(corners[:, 1] - corners[:, 0], axis=1)
+    """The size of a field overall over its root mean square on the whole domain."""
+    overall = np.min(field_sizes(basis, b), axis=0)
+    means = _shares(basis.tree) @ _mean_squares(basis, b)
+    return float(np.max(overall / np.maximum(np.sqrt(means), 1e-300)))
+
+
+def _mean_squares(
+    basis: ElementBasis, b: Float[np.ndarray, "terms fields"]
+) -> Float[np.ndarray, "elements fields"]:
     squares = b**2 / np.prod(2.0 * basis.indices + 1.0, axis=1)[:, None]
-    sums = np.add.reduceat(squares, basis.offsets[:-1], axis=0)
-    means = volumes @ sums / np.sum(volumes)
-    return float(np.max(field_sizes(basis, b) / np.maximum(np.sqrt(means), 1e-300)))
+    return np.add.reduceat(squares, basis.offsets[:-1], axis=0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,9 +236,7 @@ class Bounds:
 
 def refined(
     tree: Tree,
-    found: Tails,
-    missed: Missed,
-    amplified: Float[np.ndarray, "elements d"],
+    now: Measured,
     tolerance: float,
     bounds: Bounds,
     widths: Float[np.ndarray, " d"],
@@ -149,48 +247,67 @@ def refined(
     below the tolerance by that, and is cut otherwise. Elements whose highest derivatives were
     amplified are cut, toward the end where the residual is if it is at one.
     """
-    worst = np.maximum(np.max(found.tail, axis=1), missed.size)
     # Near the solution every element has to do its part.
-    share = SHARE if float(np.max(worst)) > NEAR else 0.0
-    marked = np.flatnonzero(worst > max(tolerance, share * float(np.max(worst))))
+    worst = float(np.max(now.counted[~now.is_point], initial=0.0))
+    is_large = now.counted > max(tolerance, SHARE * worst if worst > NEAR else 0.0)
     degrees = tree.element_degrees.copy()
-    corners = tree.corners
     cuts: Cuts = {}
-    for element in marked:
-        own, stretched = found.tail[element], amplified[element] > AMPLIFIED
-        along = np.flatnonzero(stretched | (own > max(tolerance, SHARE * np.max(own))))
-        if np.any(stretched):
-            along = np.flatnonzero(stretched)
-        elif not len(along):
-            # Where the residual alone is too large, axes with tails of about the same size are to
-            # blame for it alike.
-            along = np.flatnonzero(own > ALIKE * np.max(own))
-        for axis in along:
-            degree = int(degrees[element, axis])
-            low, high = corners[element, :, axis]
-            is_narrow = (high - low) <= 2 * NARROWEST * widths[axis]
-            wanted = _degree_for(
-                max(own[axis], 1e-300), found.decay[element, axis], degree, tolerance
-            )
-            if stretched[axis] and not is_narrow:
-                places = _toward(missed.center[element, axis], amplified[element, axis])
-                cuts.setdefault(int(element), []).extend(
-                    (int(axis), float(low + place * (high - low))) for place in places
-                )
-            elif wanted <= bounds.highest or (is_narrow and degree < bounds.highest):
+    for element in np.flatnonzero(is_large).tolist():
+        corners = tree.corners[element]
+        is_narrow = (corners[1] - corners[0]) <= 2 * NARROWEST * widths
+        to_cut = []
+        for axis in _axes_to_blame(now, element, tolerance):
+            degree, wanted = int(degrees[element, axis]), 10**6
+            is_wide = now.amplified[element, axis] > AMPLIFIED
+            if not is_wide:
+                tail, decay = now.found.tail[element, axis], now.found.decay[element, axis]
+                wanted = _degree_for(max(tail, 1e-300), decay, degree, tolerance)
+            if wanted <= bounds.highest or (is_narrow[axis] and degree < bounds.highest):
                 degrees[element, axis] = min(max(wanted, degree + 2), bounds.highest)
-            elif not is_narrow:
-                cuts.setdefault(int(element), []).append((int(axis), 0.5 * float(low + high)))
+            elif not is_narrow[axis]:
+                to_cut.append(axis)
+        if to_cut:
+            cuts[element] = _cuts(now, element, corners, to_cut)
     if not cuts and np.array_equal(degrees, tree.element_degrees):
         return None
     return cut(tree.with_degrees(degrees), cuts)
 
 
-def _toward(center: float, amplified: float) -> list[float]:
-    """Where to cut an element, from 0 to 1: graded toward an end with the residual, or halved."""
-    if abs(center) < AT_AN_END:
-        return [0.5]
-    count = min(max(math.ceil(math.log(amplified) / math.log(1 / GRADING) - 0.5), 1), MOST_CUTS)
+def _axes_to_blame(now: Measured, element: int, tolerance: float) -> list[int]:
+    """The axes along which an element is to be refined."""
+    own, is_wide = now.found.tail[element], now.amplified[element] > AMPLIFIED
+    if np.any(is_wide):
+        return np.flatnonzero(is_wide).tolist()
+    large = np.flatnonzero(own > max(tolerance, SHARE * np.max(own)))
+    # Where the residual alone is too large, axes with tails of about the same size are to blame for
+    # it alike.
+    return (large if len(large) else np.flatnonzero(own > ALIKE * np.max(own))).tolist()
+
+
+def _cuts(
+    now: Measured, element: int, corners: Float[np.ndarray, "2 d"], axes: list[int]
+) -> list[Cut]:
+    """Where to cut an element: in the middle, or toward an end or a point with the residual."""
+    low, high = corners
+    center, wide = now.missed.center[element], now.amplified[element]
+    at_end, is_point = np.abs(center) > AT_AN_END, now.is_point[element]
+    places = {}
+    for axis in axes:
+        inside = [0.5]
+        if is_point:
+            inside = _toward(center[axis], MOST_CUTS)
+        elif wide[axis] > AMPLIFIED and at_end[axis]:
+            count = math.ceil(math.log(wide[axis]) / math.log(1 / GRADING) - 0.5)
+            inside = _toward(center[axis], min(max(count, 1), MOST_CUTS))
+        places[axis] = [float(low[axis] + place * (high - low)[axis]) for place in inside]
+    if not is_point:
+        return [Cut(axis, at) for axis, own in places.items() for at in own]
+    point = tuple(np.where(center < 0, low, high).tolist())
+    return [Cut(axis, places[axis][k], point) for k in range(MOST_CUTS) for axis in axes]
+
+
+def _toward(center: float, count: int) -> list[float]:
+    """Where to cut, from 0 to 1, ever nearer to the end where the middle of the residual is."""
     places = [GRADING ** (k + 1) for k in range(count)]
     return places if center < 0 else [1.0 - place for place in places]
 
@@ -208,16 +325,19 @@ def cut(tree: Tree, cuts: Cuts) -> Tree:
     """Elements cut at several places, one after another."""
     while cuts:
         nodes = {element: int(tree.elements[element]) for element in cuts}
-        tree = tree.cut({element: places[0] for element, places in cuts.items()})
+        tree = tree.cut({element: own[0][:2] for element, own in cuts.items()})
         following: Cuts = {}
-        for element, places in cuts.items():
+        for element, own in cuts.items():
             for child in tree.children[nodes[element]]:
-                low, high = tree.bounds[child]
-                inside = [(a, at) for a, at in places[1:] if low[a] < at < high[a]]
-                if inside:
+                if inside := [each for each in own[1:] if _concerns(each, *tree.bounds[child])]:
                     following[int(tree.number[child])] = inside
         cuts = following
     return tree
+
+
+def _concerns(cut: Cut, low: np.ndarray, high: np.ndarray) -> bool:
+    is_near = cut.near is None or bool(np.all((low <= cut.near) & (cut.near <= high)))
+    return is_near and bool(low[cut.axis] < cut.at < high[cut.axis])
 
 
 def carried(

@@ -165,10 +165,13 @@ class Linearized:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Missed:
-    """The residual on each element in units of u, and the middle of its squares, from -1 to 1."""
+    """The residual on each element in units of u; the middle of its squares, and how far they are
+    from it, in coordinates from -1 to 1.
+    """
 
     size: Float[np.ndarray, " elements"]
     center: Float[np.ndarray, "elements d"]
+    spread: Float[np.ndarray, "elements d"]
 
 
 class ElementSystem:
@@ -356,6 +359,7 @@ class ElementSystem:
         finer.groups = groups_of(self.basis.tree, self.orders, MORE_POINTS + 3, with_sides=True)
         num_elements, d = len(self.basis.sizes), self.basis.tree.dimension
         size, center = np.zeros(num_elements), np.zeros((num_elements, d))
+        spread = np.zeros((num_elements, d))
         _, found, by_channels = finer.equation(b)
         for group, residual, slopes in zip(finer.groups, found, by_channels, strict=True):
             unit = np.sqrt(np.einsum("ep,ofepr->ofer", group.weights, slopes**2))
@@ -366,8 +370,11 @@ class ElementSystem:
             share = np.sum(squares, axis=2)
             share = share / np.maximum(np.sum(share, axis=1, keepdims=True), 1e-300)
             reference = np.stack(np.meshgrid(*group.nodes, indexing="ij"), axis=-1)
-            center[group.elements] = share @ reference.reshape(-1, d)
-        return Missed(size, center)
+            reference = reference.reshape(-1, d)
+            center[group.elements] = share @ reference
+            off = (reference - center[group.elements, None]) ** 2
+            spread[group.elements] = np.sqrt(np.einsum("ep,epd->ed", share, off))
+        return Missed(size, center, spread)
 
     def columns(self, b: Coefficients) -> list[Float[np.ndarray, " _columns"]]:
         """The coefficients of each element's adapted functions, field by field."""
