@@ -15,10 +15,12 @@ from jaxtyping import Array, Complex, Float
 
 from pann.errors import WindowsFailed
 from pann.solvers.windows.conditions import RowValues
+from pann.solvers.windows.pieces import PieceFactors, factorize_pieces, has_pieces, solve_pieces
 from pann.solvers.windows.system import Fields, System, Tensor, Window
 
 # Real, or complex where nodes are decoupled.
-Factors = Float[Array, "..."] | Complex[Array, "..."]
+Inverses = Float[Array, "..."] | Complex[Array, "..."]
+Factors = Inverses | PieceFactors
 Modes = Complex[Array, "kept fields ..."]
 
 # The whole Jacobian is factorized up to this size: it is the simplest, and compiles fast.
@@ -33,6 +35,8 @@ def choose_solver(system: System, given: str | None) -> str:
     Dense systems that no memory holds are refused before they are made.
     """
     solver = given or _by_size(system)
+    if solver == "pieces":
+        return solver
     modes = _mode_axes(system, solver)
     sizes = [size for axis, size in enumerate(system.space_shape) if axis not in modes]
     count = system.num_fields * math.prod(sizes)
@@ -48,6 +52,8 @@ def choose_solver(system: System, given: str | None) -> str:
 def _by_size(system: System) -> str:
     if math.prod(system.shape) <= MAX_DENSE:
         return "dense"
+    if has_pieces(system):
+        return "pieces"
     only_fourier = len(system.fourier_axes) == len(system.space_shape)
     small = system.num_fields * math.prod(system.space_shape) <= MAX_FROZEN
     return "frozen" if not system.fourier_axes or (small and not only_fourier) else "constant"
@@ -65,9 +71,11 @@ def factorize(system: System, window: Window, unknowns: Tensor, solver: str) -> 
         return jnp.linalg.inv(jacobian.reshape(unknowns.size, unknowns.size))
     channels = system.channel_values(system.grid, window, unknowns)
     slopes = system.slopes(system.grid, window, channels)
-    by_order = _averaged(system, window, slopes, _mode_axes(system, solver))
     numbers = system.decoupled.numbers
     scales = numbers / window.length ** jnp.arange(len(numbers))[:, None]
+    if solver == "pieces":
+        return factorize_pieces(system, window, slopes, scales)
+    by_order = _averaged(system, window, slopes, _mode_axes(system, solver))
     each = [
         scale[(..., *[None] * matrix.ndim)] * matrix
         for scale, matrix in zip(scales, by_order, strict=True)
@@ -91,6 +99,9 @@ def apply(system: System, factors: Factors, right: Tensor, solver: str) -> Tenso
     if solver == "dense":
         return (factors @ right.ravel()).reshape(right.shape)
     moved = jnp.moveaxis(jnp.tensordot(right, system.decoupled.into, axes=(-1, 1)), -1, 0)
+    if isinstance(factors, PieceFactors):
+        solved = solve_pieces(system, factors, moved)
+        return jnp.tensordot(solved, system.decoupled.back, axes=(0, 1)).real
     modes = tuple(2 + axis for axis in _mode_axes(system, solver))
     in_front = tuple(range(1, 1 + len(modes)))
     split = jnp.moveaxis(_to_modes(moved, modes), modes, in_front)
@@ -108,7 +119,7 @@ def _averaged(
     window: Window,
     slopes: tuple[Fields, ...],
     modes: tuple[int, ...],
-) -> list[Factors]:
+) -> list[Inverses]:
     """The operator in space for every order of derivatives by time; conditions count as order 0.
 
     Along the axes of `modes` derivatives are numbers, so that each mode has a matrix of the fields
@@ -157,13 +168,11 @@ def _without_time(system: System, modes: tuple[int, ...]) -> System:
     grid = dataclasses.replace(
         system.grid,
         points=pick(system.grid.points),
-        tables=pick(system.grid.tables),
+        axes=pick(system.grid.axes),
         times=jnp.ones(1),
         time_tables=(jnp.ones((1, 1)),),
     )
-    return dataclasses.replace(
-        system, grid=grid, projections=pick(system.projections), rows=pick(system.rows)
-    )
+    return dataclasses.replace(system, grid=grid, rows=pick(system.rows))
 
 
 def _averaged_window(window: Window, modes: tuple[int, ...], scale: float) -> Window:
@@ -187,7 +196,7 @@ def _averaged_window(window: Window, modes: tuple[int, ...], scale: float) -> Wi
     return dataclasses.replace(window, row_values=rows)
 
 
-def _symbol(system: System, modes: tuple[int, ...], along: tuple[int, ...]) -> Factors:
+def _symbol(system: System, modes: tuple[int, ...], along: tuple[int, ...]) -> Inverses:
     """What a derivative multiplies each mode by, with two axes for a matrix."""
     if not any(along):
         return jnp.ones((1,) * (len(modes) + 2))
