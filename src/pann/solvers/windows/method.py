@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float
+from threadpoolctl import threadpool_limits
 
 from pann.basis import Basis, Family, Legendre, PiecewiseLegendre
 from pann.domain import Box
@@ -129,7 +130,9 @@ def solve_plan(
     """The solution of the windows planned, beginning with these axes, and the windows."""
     assert plan.tail is not None
     problem = setup.problem
-    marched = march(setup.within("windows"), plan, axes)
+    # The many small factorizations of a window go to OpenBLAS, whose threads wait for XLA's.
+    with threadpool_limits(1, "blas"):
+        marched = march(setup.within("windows"), plan, axes)
     if not marched.windows:
         raise WindowsFailed(
             f"no window could be solved: {marched.stop}; give other modes or a lower degree, "

@@ -2,14 +2,14 @@
 
 Within a piece the projected equations see its own functions alone. They are as many as the
 functions less m, the orders of all fields, so that each piece has a particular solution and m free
-solutions, from the complete QR factorization of its equations. Continuity and the conditions at the
+ones. Continuity and the conditions at the
 ends, m for each piece, determine the multiples of the free ones. This solves what the averages
 leave as one dense matrix would, in work that grows with the pieces by far more slowly.
 """
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-import jax.scipy.linalg
 import numpy as np
 from jaxtyping import Array, Complex, Float, Int
 
@@ -44,13 +44,7 @@ def factorize_pieces(
 ) -> PieceFactors:
     """Factors of the equations whose derivatives by time are multiples: `scales` of each order."""
     equations = _equations(system, slopes, scales)[:, :, _kept(system)]
-    unknowns, count = equations.shape[-1], equations.shape[-2]
-    adjoint = jnp.conj(jnp.swapaxes(equations, -1, -2))
-    orthogonal, triangular = jnp.linalg.qr(adjoint, mode="complete")
-    lower = jnp.conj(jnp.swapaxes(triangular[..., :count, :], -1, -2))
-    identity = jnp.broadcast_to(jnp.eye(count, dtype=lower.dtype), lower.shape)
-    inverse = jax.scipy.linalg.solve_triangular(lower, identity, lower=True)
-    particular, free = orthogonal[..., :count] @ inverse, orthogonal[..., count:]
+    particular, free = _solutions(equations)
     conditions = _conditions(system, window)
     by_field = _by_field(system, free)
     joints = jnp.concatenate(
@@ -61,8 +55,8 @@ def factorize_pieces(
         axis=1,
     )
     joints = joints.reshape(*joints.shape[:2], -1)
-    assert unknowns == system.num_fields * _axis(system).num_levels
-    return PieceFactors(particular, free, conditions, jnp.linalg.inv(joints))
+    # One by one: batches of jaxlib's factorizations may wait for each other's threads for ever.
+    return PieceFactors(particular, free, conditions, jax.lax.map(jnp.linalg.inv, joints))
 
 
 def solve_pieces(
@@ -89,6 +83,40 @@ def solve_pieces(
     found = found + jnp.einsum("npus,nps->npu", factors.free, multiples)
     coefficients = axis.from_pieces(jnp.moveaxis(_by_field(system, found), (3, 1), (0, 1)))
     return jnp.moveaxis(coefficients, 0, -1)
+
+
+def _solutions(
+    equations: Complex[Array, "kept pieces equations unknowns"],
+) -> tuple[
+    Complex[Array, "kept pieces unknowns equations"], Complex[Array, "kept pieces unknowns free"]
+]:
+    """All solutions, by elimination of the largest unknown of each equation in turn.
+
+    Those that are not eliminated are free. All pieces and nodes go through it side by side.
+    """
+    count, size = equations.shape[-2:]
+    identity = jnp.broadcast_to(jnp.eye(count), (*equations.shape[:-1], count))
+    chosen = jnp.zeros((*equations.shape[:-2], size))
+
+    def eliminated(row: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+        rows, chosen = state
+        pivot = rows[..., row, :]
+        largest = jnp.argmax(jnp.abs(pivot[..., :size]) * (1 - chosen), axis=-1)
+        column = jnp.take_along_axis(rows, largest[..., None, None], axis=-1)[..., 0]
+        pivot = pivot / column[..., row][..., None]
+        rows = rows - column[..., None] * pivot[..., None, :]
+        return rows.at[..., row, :].set(pivot), chosen + jax.nn.one_hot(largest, size)
+
+    start = jnp.concatenate([equations, identity], axis=-1)
+    rows, chosen = jax.lax.fori_loop(0, count, eliminated, (start, chosen))
+    left, inverse = rows[..., :size], rows[..., size:]
+    # An eliminated unknown has a one in its own equation, and zeros in the others.
+    places = jnp.round(jnp.real(left)) * chosen[..., None, :]
+    outside = jnp.argsort(chosen, axis=-1, stable=True)[..., : size - count]
+    free = jax.nn.one_hot(outside, size)
+    of_free = jnp.einsum("nper,npsr->npes", left, free)
+    solutions = jnp.swapaxes(free, -1, -2) - jnp.einsum("nper,npes->nprs", places, of_free)
+    return jnp.einsum("nper,npef->nprf", places, inverse), solutions
 
 
 def _axis(system: System) -> PiecewiseOperator:
