@@ -10,6 +10,7 @@ elements, to continuity between them (Lanczos' tau method). In time there are Ra
 import dataclasses
 import functools
 import math
+from collections.abc import Iterable
 
 import equinox as eqx
 import numpy as np
@@ -262,3 +263,60 @@ def space_tails(
         by_element = np.sum(highest.reshape(len(scales), -1, axis.num_pieces), axis=1)
         tails.append(np.sqrt(np.max(by_element, axis=0)))
     return tails
+
+
+def joining_losses(
+    axis: SpaceAxis, coefficients: Coefficients, scales: Float[np.ndarray, " fields"]
+) -> Float[np.ndarray, " breaks"]:
+    """What the fields lose at each break if the elements beside it become one, relative to scales.
+
+    The last two degrees on the larger element count as lost, too. Only halves of an element that
+    was cut are joined: other breaks have infinity. `coefficients` are those of the axis's functions
+    and Legendre's in time.
+    """
+    edges, widths, count = axis.edges, np.diff(axis.edges), axis.level + 1
+    losses = np.full(axis.num_pieces - 1, np.inf)
+    even = (edges[:-2] + 1.0) / (2.0 * widths[:-1])
+    are_halves = np.isclose(widths[:-1], widths[1:], rtol=1e-9) & (np.abs(even - np.round(even)) < 1e-6)
+    at = np.flatnonzero(are_halves)
+    if not len(at):
+        return losses
+    local = coefficients.reshape(len(coefficients), count, axis.num_pieces, -1).copy()
+    middles = 0.5 * (edges[:-1] + edges[1:])
+    local[:, 0] = axis.family.table(middles, axis.num_pieces) @ local[:, 0]
+    norms = Legendre().norms(count)
+    nodes, weights = Legendre().quadrature(count)
+    own = Legendre().table(nodes, count)
+    to_half = [
+        (own * weights[:, None]).T / norms[:, None] ** 2 @ Legendre().table(0.5 * (nodes + end), count)
+        for end in (-1.0, 1.0)
+    ]
+    # The projection onto the larger element is the transpose, in orthonormal functions.
+    orthonormal_halves = [norms[:, None] * half / norms for half in to_half]
+    halves = [norms[:, None, None] * local[:, :, at + side] for side in (0, 1)]
+    whole = 0.5 * sum(
+        np.einsum("ij,fipt->fjpt", matrix, half)
+        for matrix, half in zip(orthonormal_halves, halves, strict=True)
+    )
+    lost = sum(
+        0.5 * (half - np.einsum("ij,fjpt->fipt", matrix, whole)) ** 2
+        for matrix, half in zip(orthonormal_halves, halves, strict=True)
+    )
+    squares = np.sum(lost, axis=1) + np.sum(whole[:, -LAST_DEGREES:] ** 2, axis=1)
+    times = Legendre().norms(coefficients.shape[-1]) ** 2
+    squares = widths[at] * (squares @ times) / scales[:, None] ** 2
+    losses[at] = np.sqrt(np.max(squares, axis=0))
+    return losses
+
+
+def union(all_axes: Iterable[Axes]) -> Axes:
+    """The axes that hold the functions of all: of the highest level, with the breaks of all."""
+    return tuple(functools.reduce(_joint, along) for along in zip(*dict.fromkeys(all_axes), strict=True))
+
+
+def _joint(one: SpaceAxis, other: SpaceAxis) -> SpaceAxis:
+    level = max(one.level, other.level)
+    if one.is_fourier:
+        return dataclasses.replace(one, level=level)
+    breaks = np.union1d(one.edges[1:-1], other.edges[1:-1])
+    return dataclasses.replace(one, family=PiecewiseLegendre(tuple(breaks.tolist())), level=level)

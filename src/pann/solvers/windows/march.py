@@ -21,6 +21,7 @@ from pann.solvers.setup import Setup
 from pann.solvers.windows.axes import (
     Axes,
     SpaceAxis,
+    joining_losses,
     orthonormal,
     sizes,
     space_tails,
@@ -37,6 +38,8 @@ from pann.solvers.windows.system import System, make_system, make_window
 FIRST_LENGTH, SHORTEST, MAX_WINDOWS = 1 / 8, 1e-9, 1_000
 # A residual between the nodes, relative to the equation's terms, that no small tail excuses.
 UNSOLVED = 1e-2
+# A tail in time with which a window is not worth more functions in space.
+HOPELESS = 1e-4
 # How much shorter or longer the next window may be, and the safety in the estimate of that.
 SHORTER, LONGER, SAFETY = 0.1, 2.0, 0.8
 THOUSANDTHS = 1_000
@@ -137,7 +140,14 @@ def march(setup: Setup, method: Windows, axes: Axes, rejected: int = 0) -> March
                 break
             continue
         window, tails, scales_now = tried
-        finer = refined(axes, tails, tolerance) if method.modes is None else axes
+        if equal is None and not in_a_row and window.tail > HOPELESS:
+            # Its tails in space are not those of the solution.
+            wanted, rejected, in_a_row = length * SHORTER, rejected + 1, 1
+            continue
+        finer = axes
+        if method.modes is None and any(np.any(tail > tolerance) for tail in tails):
+            losses = _losses(window, np.maximum(scales, scales_now))
+            finer = refined(axes, tails, tolerance, losses)
         if any(old.is_fourier != new.is_fourier for old, new in zip(axes, finer, strict=True)):
             others = first_axes(problem, None, tolerance, fourier=False)
             # The windows in the checkpoint belong to the axes given up.
@@ -234,6 +244,13 @@ def _tried(
         residual=float(outcome.residual),
     )
     return solved, tails, now
+
+
+def _losses(window: Solved, scales: Sizes) -> np.ndarray | None:
+    """What is lost where elements of the only axis are joined."""
+    if len(window.axes) != 1 or window.axes[0].num_pieces == 1:
+        return None
+    return joining_losses(window.axes[0], window.coefficients, scales)
 
 
 def _moved(start: State, axes: Axes, finer: Axes) -> State:

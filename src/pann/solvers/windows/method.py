@@ -21,16 +21,16 @@ from pann.solvers.assessment import indicator, relative_errors
 from pann.solvers.polynomial import polynomial_model
 from pann.solvers.setup import Setup
 from pann.solvers.solution import Report, Solution, trial_figures
-from pann.solvers.windows.axes import SpaceAxis
+from pann.solvers.windows.axes import SpaceAxis, union
 from pann.solvers.windows.conditions import reason_against
 from pann.solvers.windows.march import UNSOLVED, Marched, Solved, march
 from pann.solvers.windows.resolution import first_axes
 
 
 def joined(problem: Problem, windows: list[Solved]) -> PANN:
-    """The windows in the functions of the finest axes, which hold those of all others."""
+    """The windows in the functions of axes that hold those of all windows."""
     domain = _up_to(problem.domain, windows[-1].end)
-    axes = windows[-1].axes
+    axes = union(window.axes for window in windows)
     families = {axis.name: _plain(axis.family) for axis in axes}
     edges, number = np.array([window.begin for window in windows]), domain.time_number
     breaks = 2.0 * (edges[1:] - domain.lower[number]) / domain.widths[number] - 1.0
@@ -40,6 +40,9 @@ def joined(problem: Problem, windows: list[Solved]) -> PANN:
     # To the order of the domain's axes, with the fields last.
     tensor = np.moveaxis(np.moveaxis(tensor, -1, 1 + number), 0, -1)
     kept = np.any(tensor != 0, axis=-1)
+    if any(axis.num_pieces > 1 for axis in axes):
+        # Sums over all products take few of them at each point.
+        kept[...] = True
     basis = Basis(domain, tuple(families[name] for name in domain.names), np.argwhere(kept))
     return polynomial_model(domain, basis, tensor[kept])
 
