@@ -363,7 +363,7 @@ def test_functions_on_elements_move_to_finer_elements_unchanged(rng):
     coarse = SpaceAxis("x", 0.0, 3.0, PiecewiseLegendre((0.1,)), 4)
     fine = SpaceAxis("x", 0.0, 3.0, PiecewiseLegendre((-0.4, 0.1, 0.7)), 4)
     b, x = rng.standard_normal(coarse.num_functions), rng.uniform(-1, 1, 40)
-    moved = fine.transfer_from(coarse) @ b
+    moved = fine.moved_from(coarse, b)
     np.testing.assert_allclose(fine.table(x) @ moved, coarse.table(x) @ b, atol=1e-12)
 
 

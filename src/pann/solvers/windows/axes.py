@@ -95,9 +95,43 @@ class SpaceAxis:
         table = self.table(points)
         return (table * weights[:, None]).T / self.family.norms(self.num_functions)[:, None] ** 2
 
-    def transfer_from(self, other: "SpaceAxis") -> Float[np.ndarray, "functions functions2"]:
+    def moved_from(
+        self, other: "SpaceAxis", coefficients: Float[np.ndarray, "functions2 ..."]
+    ) -> Float[np.ndarray, "functions ..."]:
         """Coefficients of another axis's functions in these."""
-        return self.projection @ other.table(self.grid[0])
+        points, _ = self.grid
+        flat = coefficients.reshape(len(coefficients), -1)
+        if self.num_pieces == 1 and other.num_pieces == 1:
+            found = self.projection @ (other.table(points) @ flat)
+        else:
+            found = self._projected(other._evaluated(points, flat))
+        return found.reshape(len(found), *coefficients.shape[1:])
+
+    def _evaluated(
+        self, points: Float[np.ndarray, " points"], coefficients: Float[np.ndarray, "functions _"]
+    ) -> Float[np.ndarray, "points _"]:
+        """Values on [-1, 1] by the functions of each point's piece alone."""
+        if not isinstance(self.family, PiecewiseLegendre):
+            return self.table(points) @ coefficients
+        pieces, local, _ = self.family.local(points)
+        levels = coefficients.reshape(self.level + 1, self.num_pieces, -1).copy()
+        levels[0] = self.family.steps @ levels[0]
+        table = Legendre().table(local, self.level + 1)
+        return np.einsum("xl,xlr->xr", table, np.moveaxis(levels, 0, 1)[pieces])
+
+    def _projected(
+        self, values: Float[np.ndarray, "points _"]
+    ) -> Float[np.ndarray, "functions _"]:
+        """Coefficients from values on the grid, piece by piece."""
+        if not isinstance(self.family, PiecewiseLegendre):
+            return self.projection @ values
+        by_piece = values.reshape(self.num_pieces, -1, values.shape[1])
+        local, weights = Legendre().quadrature(by_piece.shape[1])
+        table = Legendre().table(local, self.level + 1)
+        projection = (table * weights[:, None]).T / Legendre().norms(self.level + 1)[:, None] ** 2
+        found = np.moveaxis(projection @ by_piece, 1, 0)
+        found[0] = np.linalg.solve(self.family.steps, found[0])
+        return found.reshape(self.num_functions, -1)
 
     def continuity_rows(self, order: int, at_seam: bool) -> Float[np.ndarray, "rows functions"]:
         """Jumps of u, u', ... below the order at each break, and from the end to the beginning."""
@@ -123,13 +157,18 @@ class SpaceAxis:
         """Derivatives at an end of an element, seen from inside: rounding cannot change sides."""
         left, right = self.edges[element : element + 2]
         row = np.zeros(self.num_functions)
-        local = Legendre().table(np.array([end]), self.level + 1, derivative)[0]
+        local = _at_end(end, self.level + 1, derivative)
         scale = (4.0 / ((right - left) * self.width)) ** derivative
         row[element :: self.num_pieces] = local * scale
         # The functions of level 0 are steps, constant on the element.
-        inside = self.table(np.array([0.5 * (left + right)]), derivative)[0]
-        row[: self.num_pieces] = inside[: self.num_pieces]
+        middle = np.array([0.5 * (left + right)])
+        row[: self.num_pieces] = self.family.table(middle, self.num_pieces, derivative)[0]
         return row
+
+
+@functools.lru_cache(maxsize=64)
+def _at_end(end: float, count: int, derivative: int) -> Float[np.ndarray, " functions"]:
+    return Legendre().table(np.array([end]), count, derivative)[0]
 
 
 Axes = tuple[SpaceAxis, ...]

@@ -256,7 +256,7 @@ def _losses(window: Solved, scales: Sizes) -> np.ndarray | None:
 def _moved(start: State, axes: Axes, finer: Axes) -> State:
     """The same state in the functions of finer axes."""
     for old, new in zip(axes, finer, strict=True):
-        start = np.tensordot(start, new.transfer_from(old), axes=(2, 1))
+        start = np.moveaxis(new.moved_from(old, np.moveaxis(start, 2, 0)), 0, -1)
     return start
 
 

@@ -71,7 +71,7 @@ def _on(axes: tuple[SpaceAxis, ...], window: Solved) -> Float[np.ndarray, "field
     if axes == window.axes:
         return coefficients
     for old, new in zip(window.axes, axes, strict=True):
-        coefficients = np.tensordot(coefficients, new.transfer_from(old), axes=(1, 1))
+        coefficients = np.moveaxis(new.moved_from(old, np.moveaxis(coefficients, 1, 0)), 0, -1)
     # The degrees have come to stand behind the fields.
     coefficients = np.moveaxis(coefficients, 1, -1)
     return np.where(np.abs(coefficients) > 1e-18 * np.max(np.abs(coefficients)), coefficients, 0.0)
