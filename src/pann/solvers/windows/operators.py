@@ -11,13 +11,13 @@ from typing import final
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Complex, Float
 
 from pann.basis import Legendre
 from pann.solvers.windows.axes import SpaceAxis
 
 # Coefficients or values along the axis first, then along whatever else there is.
-Tensor = Float[Array, "..."]
+Tensor = Float[Array, "..."] | Complex[Array, "..."]
 
 
 class AxisOperator(eqx.Module):
@@ -97,13 +97,13 @@ class PiecewiseOperator(AxisOperator):
         found = self.from_pieces(jnp.tensordot(self.projection, by_piece, axes=(1, 1)))
         return jnp.moveaxis(found, 0, -1)
 
-    def to_pieces(self, coefficients: Tensor) -> Float[Array, "levels pieces ..."]:
-        """Coefficients of Legendre polynomials on each piece."""
+    def to_pieces(self, coefficients: Tensor) -> Tensor:
+        """Coefficients of Legendre polynomials on each piece: levels, pieces, and the rest."""
         levels = coefficients.reshape(self.num_levels, self.num_pieces, *coefficients.shape[1:])
         constants = jnp.tensordot(self.steps, levels[0], axes=(1, 0))
         return jnp.concatenate([constants[None], levels[1:]])
 
-    def from_pieces(self, local: Float[Array, "levels pieces ..."]) -> Tensor:
+    def from_pieces(self, local: Tensor) -> Tensor:
         """The inverse of `to_pieces`."""
         steps = jnp.tensordot(self.from_constants, local[0], axes=(1, 0))
         levels = jnp.concatenate([steps[None], local[1:]])

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Complex, Float, Int
 
 from pann.solvers.windows.operators import PiecewiseOperator
-from pann.solvers.windows.system import Fields, System, Tensor, Window
+from pann.solvers.windows.system import Fields, System, Window
 
 
 class PieceFactors(eqx.Module):
@@ -134,7 +134,9 @@ def _kept(system: System) -> Int[np.ndarray, " equations"]:
     return np.flatnonzero(np.concatenate(kept))
 
 
-def _by_field(system: System, flat: Complex[Array, "kept pieces unknowns ..."]) -> Tensor:
+def _by_field(
+    system: System, flat: Complex[Array, "kept pieces unknowns ..."]
+) -> Complex[Array, "kept pieces fields levels ..."]:
     shape = (system.num_fields, _axis(system).num_levels)
     return flat.reshape(*flat.shape[:2], *shape, *flat.shape[3:])
 

@@ -16,15 +16,22 @@ from jaxtyping import Array, Complex, Float
 from pann.errors import WindowsFailed
 from pann.solvers.windows.conditions import RowValues
 from pann.solvers.windows.pieces import PieceFactors, factorize_pieces, has_pieces, solve_pieces
+from pann.solvers.windows.separable import SeparableFactors, solve_separable
 from pann.solvers.windows.system import Fields, System, Tensor, Window
 
 # Real, or complex where nodes are decoupled.
 Inverses = Float[Array, "..."] | Complex[Array, "..."]
-Factors = Inverses | PieceFactors
+Factors = Inverses | PieceFactors | SeparableFactors
 Modes = Complex[Array, "kept fields ..."]
 
 # The whole Jacobian is factorized up to this size: it is the simplest, and compiles fast.
 MAX_DENSE = 400
+# Where constant coefficients along all axes are another way: dense systems up to this size.
+MAX_BESIDE_SEPARABLE = 600
+NEEDS = {
+    "pieces": "a single axis of space on several elements",
+    "separable": "two axes of space or more, not all periodic, with derivatives of even order",
+}
 # Dense systems in space: up to this size where there are Fourier modes instead, and at all.
 MAX_FROZEN, LARGEST = 1_500, 4_000
 
@@ -35,7 +42,10 @@ def choose_solver(system: System, given: str | None) -> str:
     Dense systems that no memory holds are refused before they are made.
     """
     solver = given or _by_size(system)
-    if solver == "pieces":
+    if solver in ("pieces", "separable"):
+        applies = has_pieces(system) if solver == "pieces" else system.diagonals is not None
+        if not applies:
+            raise WindowsFailed(f"the solver '{solver}' needs {NEEDS[solver]}; leave it out")
         return solver
     modes = _mode_axes(system, solver)
     sizes = [size for axis, size in enumerate(system.space_shape) if axis not in modes]
@@ -54,8 +64,12 @@ def _by_size(system: System) -> str:
         return "dense"
     if has_pieces(system):
         return "pieces"
-    only_fourier = len(system.fourier_axes) == len(system.space_shape)
-    small = system.num_fields * math.prod(system.space_shape) <= MAX_FROZEN
+    fields, only_fourier = system.num_fields, len(system.fourier_axes) == len(system.space_shape)
+    modes = _mode_axes(system, "constant")
+    rest = math.prod(size for axis, size in enumerate(system.space_shape) if axis not in modes)
+    if system.diagonals is not None and fields * rest > MAX_BESIDE_SEPARABLE:
+        return "separable"
+    small = fields * math.prod(system.space_shape) <= MAX_FROZEN
     return "frozen" if not system.fourier_axes or (small and not only_fourier) else "constant"
 
 
@@ -75,6 +89,8 @@ def factorize(system: System, window: Window, unknowns: Tensor, solver: str) -> 
     scales = numbers / window.length ** jnp.arange(len(numbers))[:, None]
     if solver == "pieces":
         return factorize_pieces(system, window, slopes, scales)
+    if solver == "separable":
+        return _separated(system, slopes, scales)
     by_order = _averaged(system, window, slopes, _mode_axes(system, solver))
     each = [
         scale[(..., *[None] * matrix.ndim)] * matrix
@@ -98,17 +114,51 @@ def apply(system: System, factors: Factors, right: Tensor, solver: str) -> Tenso
     """The solution of what was factorized; exact for `dense`."""
     if solver == "dense":
         return (factors @ right.ravel()).reshape(right.shape)
-    moved = jnp.moveaxis(jnp.tensordot(right, system.decoupled.into, axes=(-1, 1)), -1, 0)
+    into, back = system.decoupled.into, system.decoupled.back
+    if isinstance(factors, SeparableFactors):
+        assert system.diagonals is not None
+        return solve_separable(system.diagonals, factors, right, into, back)
+    moved = jnp.moveaxis(jnp.tensordot(right, into, axes=(-1, 1)), -1, 0)
     if isinstance(factors, PieceFactors):
         solved = solve_pieces(system, factors, moved)
-        return jnp.tensordot(solved, system.decoupled.back, axes=(0, 1)).real
+        return jnp.tensordot(solved, back, axes=(0, 1)).real
     modes = tuple(2 + axis for axis in _mode_axes(system, solver))
     in_front = tuple(range(1, 1 + len(modes)))
     split = jnp.moveaxis(_to_modes(moved, modes), modes, in_front)
     flat = split.reshape(*split.shape[: 1 + len(modes)], -1)
     solved = jnp.einsum("...ij,...j->...i", factors, flat).reshape(split.shape)
     joined = _from_modes(jnp.moveaxis(solved, in_front, modes), modes)
-    return jnp.tensordot(joined, system.decoupled.back, axes=(0, 1)).real
+    return jnp.tensordot(joined, back, axes=(0, 1)).real
+
+
+# ---- Averages over time and space ----
+
+
+def _separated(
+    system: System, slopes: tuple[Fields, ...], scales: Complex[Array, "orders kept"]
+) -> SeparableFactors:
+    """Of each field's own equation the averages that `solve_separable` takes."""
+    assert system.diagonals is not None
+    inverses, coefficients = [], []
+    for field, each in enumerate(system.diagonals):
+        still, along = jnp.zeros_like(scales[:, 0]), [jnp.zeros(()) for _ in each]
+        for (number, order), slope in zip(system.channels, slopes, strict=True):
+            in_space, in_time, mean = system.in_space(order), system.in_time(order), slope[field]
+            if number != field:
+                continue
+            if not any(in_space):
+                still = still.at[in_time].add(jnp.mean(mean))
+            for axis, diagonal in enumerate(each):
+                if in_time == 0 and diagonal.order and in_space[axis] == diagonal.order == sum(in_space):
+                    along[axis] = along[axis] + jnp.mean(mean)
+        total = (still @ scales)[(slice(None), *[None] * len(each))]
+        for axis, (diagonal, coefficient) in enumerate(zip(each, along, strict=True)):
+            shape = [1] * (len(each) + 1)
+            shape[axis + 1] = -1
+            total = total + coefficient * diagonal.numbers.reshape(shape)
+        inverses.append(1.0 / total)
+        coefficients.append(tuple(along))
+    return SeparableFactors(tuple(inverses), tuple(coefficients))
 
 
 # ---- Averages over time, and along Fourier modes ----

@@ -27,6 +27,7 @@ from pann.solvers.windows.axes import (
 )
 from pann.solvers.windows.conditions import RowValues, condition_rows, row_values
 from pann.solvers.windows.operators import AxisOperator, at_random, on_grid
+from pann.solvers.windows.separable import Diagonals, make_diagonals
 
 # Of one field, or of all: along each axis of space, then in time; coefficients or values.
 Tensor = Float[Array, "..."]
@@ -64,7 +65,8 @@ class System(eqx.Module):
     """The equations of windows of one resolution.
 
     `fresh` is a grid of random points and times. `rows` are the linear forms of the conditions for
-    each axis and field, `wavenumbers` those of each axis, none where it is not periodic.
+    each axis and field, `wavenumbers` those of each axis, none where it is not periodic. `diagonals`
+    are for constant coefficients along several axes.
     """
 
     grid: Grid
@@ -72,6 +74,7 @@ class System(eqx.Module):
     rows: tuple[tuple[Float[Array, "_ 2 _"], ...], ...]
     decoupled: Decoupled
     wavenumbers: tuple[Float[Array, " _"], ...]
+    diagonals: Diagonals | None
     problem: Problem = eqx.field(static=True)
     time_order: int = eqx.field(static=True)
 
@@ -239,6 +242,7 @@ def make_system(problem: Problem, axes: Axes, time_order: int, count: int, seed:
         rows=jax.device_put(rows),
         decoupled=jax.device_put(decouple(time_order, count)),
         wavenumbers=jax.device_put(tuple(axis.wavenumbers for axis in axes)),
+        diagonals=jax.device_put(make_diagonals(problem, axes)),
         problem=problem,
         time_order=time_order,
     )
