@@ -137,8 +137,8 @@ def evaluate_by_axis(
     others = sorted((i for i in range(len(families)) if i != cut), key=lambda i: -num_functions[i])
     tensor = np.transpose(tensor, (cut, *others, len(families)))
     local_ones = {i: found for i in others if (found := local_factors(i)) is not None}
-    for i, each in local_ones.items():
-        tensor = each.to_pieces(tensor, 1 + others.index(i))
+    for i, found in local_ones.items():
+        tensor = found.to_pieces(tensor, 1 + others.index(i))
     out = np.empty((len(reference), coefficients.shape[1]))
     family, count = families[cut], counts[cut]
     pieces = np.zeros(len(reference), int)
@@ -219,7 +219,8 @@ def _gathered(
     others: list[np.ndarray | tuple[np.ndarray, np.ndarray, int]],
 ) -> Float[np.ndarray, "rows outputs"]:
     """As `_contracted`, where some axes have for each point only the functions of its piece."""
-    shape, index, factors = [len(tensor)], [slice(None)], [along]
+    shape, factors = [len(tensor)], [along]
+    index: list[slice | np.ndarray] = [slice(None)]
     for size, other in zip(tensor.shape[1:-1], others, strict=True):
         if isinstance(other, tuple):
             pieces, table, count = other

@@ -119,9 +119,7 @@ class SpaceAxis:
         table = Legendre().table(local, self.level + 1)
         return np.einsum("xl,xlr->xr", table, np.moveaxis(levels, 0, 1)[pieces])
 
-    def _projected(
-        self, values: Float[np.ndarray, "points _"]
-    ) -> Float[np.ndarray, "functions _"]:
+    def _projected(self, values: Float[np.ndarray, "points _"]) -> Float[np.ndarray, "functions _"]:
         """Coefficients from values on the grid, piece by piece."""
         if not isinstance(self.family, PiecewiseLegendre):
             return self.projection @ values
@@ -316,7 +314,9 @@ def joining_losses(
     edges, widths, count = axis.edges, np.diff(axis.edges), axis.level + 1
     losses = np.full(axis.num_pieces - 1, np.inf)
     even = (edges[:-2] + 1.0) / (2.0 * widths[:-1])
-    are_halves = np.isclose(widths[:-1], widths[1:], rtol=1e-9) & (np.abs(even - np.round(even)) < 1e-6)
+    are_halves = np.isclose(widths[:-1], widths[1:], rtol=1e-9) & (
+        np.abs(even - np.round(even)) < 1e-6
+    )
     at = np.flatnonzero(are_halves)
     if not len(at):
         return losses
@@ -327,7 +327,9 @@ def joining_losses(
     nodes, weights = Legendre().quadrature(count)
     own = Legendre().table(nodes, count)
     to_half = [
-        (own * weights[:, None]).T / norms[:, None] ** 2 @ Legendre().table(0.5 * (nodes + end), count)
+        (own * weights[:, None]).T
+        / norms[:, None] ** 2
+        @ Legendre().table(0.5 * (nodes + end), count)
         for end in (-1.0, 1.0)
     ]
     # The projection onto the larger element is the transpose, in orthonormal functions.
@@ -350,7 +352,9 @@ def joining_losses(
 
 def union(all_axes: Iterable[Axes]) -> Axes:
     """The axes that hold the functions of all: of the highest level, with the breaks of all."""
-    return tuple(functools.reduce(_joint, along) for along in zip(*dict.fromkeys(all_axes), strict=True))
+    return tuple(
+        functools.reduce(_joint, along) for along in zip(*dict.fromkeys(all_axes), strict=True)
+    )
 
 
 def _joint(one: SpaceAxis, other: SpaceAxis) -> SpaceAxis:

@@ -11,9 +11,9 @@ from typing import final
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Complex, Float
+from jaxtyping import Array, Complex, Float, Int
 
-from pann.basis import Legendre
+from pann.basis import Legendre, PiecewiseLegendre
 from pann.solvers.windows.axes import SpaceAxis
 
 # Coefficients or values along the axis first, then along whatever else there is.
@@ -110,6 +110,34 @@ class PiecewiseOperator(AxisOperator):
         return levels.reshape(self.num_functions, *local.shape[2:])
 
 
+@final
+class ScatteredOperator(AxisOperator):
+    """Points anywhere on several pieces, which are not projected: each has the table of its own.
+
+    `pieces` are the numbers of the points' pieces, and `stretch` is 2/h there.
+    """
+
+    tables: tuple[Float[Array | np.ndarray, "points levels"], ...]
+    steps: Float[Array | np.ndarray, "pieces pieces"]
+    pieces: Int[Array | np.ndarray, " points"]
+    stretch: Float[Array | np.ndarray, " points"]
+
+    @property
+    def num_functions(self) -> int:
+        return self.tables[0].shape[1] * self.steps.shape[0]
+
+    def values(self, coefficients: Tensor, derivative: int) -> Tensor:
+        count = self.steps.shape[0]
+        levels = coefficients.reshape(-1, count, *coefficients.shape[1:])
+        constants = jnp.tensordot(self.steps, levels[0], axes=(1, 0))
+        local = jnp.concatenate([constants[None], levels[1:]])[:, self.pieces]
+        table = self.tables[derivative] * self.stretch[:, None] ** derivative
+        return jnp.einsum("xl,lx...->...x", table, local)
+
+    def projected(self, values: Tensor) -> Tensor:
+        raise NotImplementedError("points at random are not projected")
+
+
 # Arrays of NumPy are only moved: JAX would compile a program to make one of each size.
 
 
@@ -131,22 +159,23 @@ def on_grid(axis: SpaceAxis, highest: int) -> tuple[Float[np.ndarray, " points"]
 def at_random(
     axis: SpaceAxis, highest: int, random: np.random.Generator
 ) -> tuple[Float[np.ndarray, " points"], AxisOperator]:
-    """As many random points as the grid has, at the same places on each piece."""
-    count = len(axis.grid[0]) // axis.num_pieces
-    local = random.uniform(-1.0, 1.0, count)
-    if axis.num_pieces == 1:
-        tables = tuple(axis.table(local, k) for k in range(highest + 1))
-        return local, DenseOperator(tables, None)
-    left, widths = axis.edges[:-1, None], np.diff(axis.edges)[:, None]
-    points = (left + 0.5 * (local + 1.0) * widths).ravel()
-    return points, _on_pieces(axis, local, highest)
+    """As many random points as the grid has."""
+    points = random.uniform(-1.0, 1.0, len(axis.grid[0]))
+    if not isinstance(axis.family, PiecewiseLegendre) or axis.num_pieces == 1:
+        tables = tuple(axis.table(points, k) for k in range(highest + 1))
+        return points, DenseOperator(tables, None)
+    pieces, local, stretch = axis.family.local(points)
+    tables = tuple(Legendre().table(local, axis.level + 1, k) for k in range(highest + 1))
+    return points, ScatteredOperator(
+        tables, axis.family.steps, pieces, stretch * (2.0 / axis.width)
+    )
 
 
 def _on_pieces(
     axis: SpaceAxis, local: Float[np.ndarray, " points"], highest: int
 ) -> PiecewiseOperator:
     tables = tuple(Legendre().table(local, axis.level + 1, k) for k in range(highest + 1))
-    middles = 0.5 * (axis.edges[:-1] + axis.edges[1:])
-    steps = axis.family.table(middles, axis.num_pieces)
+    assert isinstance(axis.family, PiecewiseLegendre)
+    steps = axis.family.steps
     stretch = 4.0 / (np.diff(axis.edges) * axis.width)
     return PiecewiseOperator(tables, None, steps, np.linalg.inv(steps), stretch)

@@ -40,7 +40,10 @@ def has_pieces(system: System) -> bool:
 
 
 def factorize_pieces(
-    system: System, window: Window, slopes: tuple[Fields, ...], scales: Complex[Array, "orders kept"]
+    system: System,
+    window: Window,
+    slopes: tuple[Fields, ...],
+    scales: Complex[Array, "orders kept"],
 ) -> PieceFactors:
     """Factors of the equations whose derivatives by time are multiples: `scales` of each order."""
     equations = _equations(system, slopes, scales)[:, :, _kept(system)]

@@ -1,9 +1,10 @@
-"""Three ways to solve a window's linearized equations, by how much of them is kept.
+"""Ways to solve a window's linearized equations, by how much of them is kept.
 
-`dense` factorizes the whole Jacobian. `frozen` averages its coefficients over the window's time:
-the nodes decouple, and each leaves a dense system in space. `constant` averages them along periodic
-axes as well: each Fourier mode is left with a system of the fields and the functions of the other
-axes. The last two are preconditioners; what they drop is left to GMRES.
+`dense` factorizes the whole Jacobian. The others are preconditioners; what they drop is left to
+GMRES. `frozen` averages the coefficients over the window's time: the nodes decouple, and each
+leaves a dense system in space. `pieces` solves the same for a single axis on several elements,
+element by element. `constant` averages along periodic axes as well: each Fourier mode is left with
+a system of the fields and the functions of the other axes. `separable` averages along all axes.
 """
 
 import dataclasses
@@ -85,7 +86,7 @@ def factorize(system: System, window: Window, unknowns: Tensor, solver: str) -> 
         return jnp.linalg.inv(jacobian.reshape(unknowns.size, unknowns.size))
     channels = system.channel_values(system.grid, window, unknowns)
     slopes = system.slopes(system.grid, window, channels)
-    numbers = system.decoupled.numbers
+    numbers = jnp.asarray(system.decoupled.numbers)
     scales = numbers / window.length ** jnp.arange(len(numbers))[:, None]
     if solver == "pieces":
         return factorize_pieces(system, window, slopes, scales)
@@ -112,23 +113,24 @@ def _inverse(matrix: Complex[Array, "... n n"]) -> Complex[Array, "... n n"]:
 
 def apply(system: System, factors: Factors, right: Tensor, solver: str) -> Tensor:
     """The solution of what was factorized; exact for `dense`."""
-    if solver == "dense":
-        return (factors @ right.ravel()).reshape(right.shape)
-    into, back = system.decoupled.into, system.decoupled.back
+    if isinstance(factors, PieceFactors):
+        decoupled = jnp.moveaxis(jnp.tensordot(right, system.decoupled.into, axes=(-1, 1)), -1, 0)
+        solved = solve_pieces(system, factors, decoupled)
+        return jnp.tensordot(solved, system.decoupled.back, axes=(0, 1)).real
     if isinstance(factors, SeparableFactors):
         assert system.diagonals is not None
-        return solve_separable(system.diagonals, factors, right, into, back)
-    moved = jnp.moveaxis(jnp.tensordot(right, into, axes=(-1, 1)), -1, 0)
-    if isinstance(factors, PieceFactors):
-        solved = solve_pieces(system, factors, moved)
-        return jnp.tensordot(solved, back, axes=(0, 1)).real
+        parts = system.decoupled
+        return solve_separable(system.diagonals, factors, right, parts.into, parts.back)
+    if solver == "dense":
+        return (factors @ right.ravel()).reshape(right.shape)
+    moved = jnp.moveaxis(jnp.tensordot(right, system.decoupled.into, axes=(-1, 1)), -1, 0)
     modes = tuple(2 + axis for axis in _mode_axes(system, solver))
     in_front = tuple(range(1, 1 + len(modes)))
     split = jnp.moveaxis(_to_modes(moved, modes), modes, in_front)
     flat = split.reshape(*split.shape[: 1 + len(modes)], -1)
     solved = jnp.einsum("...ij,...j->...i", factors, flat).reshape(split.shape)
     joined = _from_modes(jnp.moveaxis(solved, in_front, modes), modes)
-    return jnp.tensordot(joined, back, axes=(0, 1)).real
+    return jnp.tensordot(joined, system.decoupled.back, axes=(0, 1)).real
 
 
 # ---- Averages over time and space ----
@@ -149,7 +151,11 @@ def _separated(
             if not any(in_space):
                 still = still.at[in_time].add(jnp.mean(mean))
             for axis, diagonal in enumerate(each):
-                if in_time == 0 and diagonal.order and in_space[axis] == diagonal.order == sum(in_space):
+                if (
+                    in_time == 0
+                    and diagonal.order
+                    and in_space[axis] == diagonal.order == sum(in_space)
+                ):
                     along[axis] = along[axis] + jnp.mean(mean)
         total = (still @ scales)[(slice(None), *[None] * len(each))]
         for axis, (diagonal, coefficient) in enumerate(zip(each, along, strict=True)):

@@ -67,8 +67,8 @@ def refined(
     """Axes with more functions where the tails are too large, if there can be more.
 
     `losses` are those of the only axis where elements that are no longer needed can be joined to
-    make up for new ones. Where the frequencies of the only axis are used up, elements take their place: they do better
-    with what is not smooth, or steep at one point.
+    make up for new ones. Where the frequencies of the only axis are used up, elements take their
+    place: they do better with what is not smooth, or steep at one point.
     """
     return tuple(
         _finer(axis, tail, tolerance, len(axes), losses) if np.any(tail > tolerance) else axis

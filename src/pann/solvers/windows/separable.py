@@ -1,10 +1,10 @@
-"""Constant coefficients along all axes at once: fast diagonalization (Lynch, Rice and Thomas, 1964).
+"""Constant coefficients along all axes: fast diagonalization (Lynch, Rice and Thomas, 1964).
 
-Of each field's own equation the terms are kept that are derivatives along one axis, by one order for
-each axis, with coefficients averaged over time and space. Conditions take the place of the highest
-functions as everywhere: of an axis's coefficients the last are g - R times the others, which leaves
-a square matrix for the derivative among the others. With its eigenvectors each decoupled node is
-divided by numbers. Only even orders are taken where there are any: the eigenvectors of odd ones are
+Of each field's own equation those terms are kept that are derivatives along one axis, of one order
+for each axis, with coefficients averaged over time and space. Conditions take the place of the
+highest functions as everywhere: the last of an axis's coefficients are g - R times the others,
+which leaves a square matrix for the derivative among the others. With its eigenvectors each
+decoupled node is divided by numbers. Only even orders are taken: the eigenvectors of odd ones are
 worse the more functions there are. The rest is left to GMRES.
 """
 
@@ -91,7 +91,9 @@ def diagonal(
     matrix = derivative[:, :kept] - derivative[:, kept:] @ others
     is_diagonal = not np.any(matrix - np.diag(np.diag(matrix)))
     numbers, vectors = (np.diag(matrix), np.eye(kept)) if is_diagonal else np.linalg.eig(matrix)
-    is_real = np.max(np.abs(numbers.imag), initial=0.0) <= 1e-6 * np.max(np.abs(numbers), initial=1e-300)
+    is_real = np.max(np.abs(numbers.imag), initial=0.0) <= 1e-6 * np.max(
+        np.abs(numbers), initial=1e-300
+    )
     if not is_real or np.linalg.cond(vectors) > WORST_VECTORS:
         return None
     vectors = vectors.real
@@ -111,7 +113,11 @@ def _derivative(axis: SpaceAxis, order: int) -> Float[np.ndarray, "functions fun
     table = axis.table(axis.grid[0], order)
     found = axis.projection @ table
     # What is rounding would make Fourier modes, which are eigenvectors, look coupled.
-    return np.where(np.abs(found) > 1e-12 * np.max(np.abs(found)), found, 0.0) if axis.is_fourier else found
+    return (
+        np.where(np.abs(found) > 1e-12 * np.max(np.abs(found)), found, 0.0)
+        if axis.is_fourier
+        else found
+    )
 
 
 class SeparableFactors(eqx.Module):
@@ -125,8 +131,8 @@ def solve_separable(
     diagonals: Diagonals,
     factors: SeparableFactors,
     right: Float[Array, "fields ..."],
-    into: Complex[Array, "kept nodes"],
-    back: Complex[Array, "functions kept"],
+    into: Complex[Array | np.ndarray, "kept nodes"],
+    back: Complex[Array | np.ndarray, "functions kept"],
 ) -> Float[Array, "fields ..."]:
     """Field by field: real along the axes, complex only among the decoupled nodes."""
     found = []
@@ -146,7 +152,9 @@ def solve_separable(
             inside = _along(along.back, inside, axis)
         for axis in reversed(range(len(each))):
             given = rows[axis] @ to_functions.T
-            highest = _along(each[axis].inverse, given, axis) - _along(each[axis].others, inside, axis)
+            highest = _along(each[axis].inverse, given, axis) - _along(
+                each[axis].others, inside, axis
+            )
             inside = jnp.concatenate([inside, highest], axis=axis)
         found.append(inside)
     return jnp.stack(found)
@@ -169,5 +177,5 @@ def _inner(each: tuple[Diagonal, ...], given: Tensor, first: int) -> Tensor:
     return given
 
 
-def _along(matrix: Float[Array, "m n"], tensor: Tensor, axis: int) -> Tensor:
+def _along(matrix: Float[Array | np.ndarray, "m n"], tensor: Tensor, axis: int) -> Tensor:
     return jnp.moveaxis(jnp.tensordot(matrix, tensor, axes=(1, axis)), 0, axis)

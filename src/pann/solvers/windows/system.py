@@ -65,8 +65,8 @@ class System(eqx.Module):
     """The equations of windows of one resolution.
 
     `fresh` is a grid of random points and times. `rows` are the linear forms of the conditions for
-    each axis and field, `wavenumbers` those of each axis, none where it is not periodic. `diagonals`
-    are for constant coefficients along several axes.
+    each axis and field, `wavenumbers` those of each axis, none where it is not periodic;
+    `diagonals` are for constant coefficients along several axes.
     """
 
     grid: Grid
