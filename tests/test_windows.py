@@ -14,21 +14,28 @@ from pann import Box, Data, Dirichlet, Initial, Neumann, Problem, Robin
 from pann.basis import PiecewiseLegendre, make_basis
 from pann.numerics.gmres import gmres
 from pann.pde import Periodic
+from pann.pde.checks import checked
 from pann.problems.kdv import DISPERSION, EVOLUTION
 from pann.problems.periodic import periodic_problem
 from pann.solvers.windows import preconditioners
 from pann.solvers.windows.axes import (
     SpaceAxis,
     decouple,
+    joining_losses,
     node_tables,
     radau_nodes,
     time_table,
     to_legendre,
 )
+from pann.solvers.windows.conditions import initial_values
+from pann.solvers.windows.operators import at_random, on_grid
+from pann.solvers.windows.resolution import refined
+from pann.solvers.windows.system import make_system, make_window
 
 RING = Box(x=(0, 2 * np.pi), t=(0, 1), periodic="x", time="t")
 LINE = Box(x=(0, 1), t=(0, 0.4), time="t")
 TORUS = Box(x=(0, 1), y=(0, 2), t=(0, 0.1), periodic=("x", "y"), time="t")
+SQUARE_IN_TIME = Box(x=(0, 1), y=(0, 1), t=(0, 0.4), time="t")
 MOMENT = Box(t=(0, 2), time="t")
 SINE = lambda x, t: jnp.exp(-(jnp.pi**2) * t) * jnp.sin(jnp.pi * x)
 WAVES = lambda x, t: jnp.exp(-t) * jnp.cos(x) + jnp.exp(-4 * t) * jnp.sin(2 * x)
@@ -115,6 +122,11 @@ EXACT = {
         fields=("u", "v"),
     ),
 }
+A_WAVE = Problem.manufactured(
+    SQUARE_IN_TIME,
+    lambda u: u.tt + u.t - u.xx - u.yy + u**2,
+    lambda x, y, t: x * y * (1 + t**3),
+)
 # Modes and, where it is not round-off, the error.
 SIZES = {
     "advection on a ring": (30, 1e-7),
@@ -286,6 +298,100 @@ def test_the_preconditioned_solvers_agree_with_the_dense_one(name):
         np.testing.assert_allclose(np.asarray(other.model.parameters.b), b, atol=1e-12)
 
 
+# Fields of second and first order with a reaction, of third order, and of none along the axis.
+ON_PIECES = {
+    "burgers, robin": Problem(
+        LINE,
+        lambda u: u.t + u * u.x - 0.01 * u.xx,
+        [
+            Dirichlet(LINE.face("x", "lower"), 0.0),
+            Robin(LINE.face("x", "upper"), 2.0, 1.0, lambda x, t: jnp.exp(t)),
+            Initial(lambda x, t: jnp.sin(3 * x)),
+        ],
+    ),
+    "third order on a ring": Problem(
+        RING, lambda u: u.t + u * u.x + 0.01 * u.xxx, [Initial(lambda x, t: jnp.sin(x))]
+    ),
+    "diffusion and advection": Problem(
+        LINE,
+        lambda u, v: (u.t - 0.1 * u.xx + u * v, v.t + v.x + u * v),
+        [
+            Initial(lambda x, t: x, field="u"),
+            Initial(1.0, field="v"),
+            Dirichlet(LINE.boundary, 0.0, field="u"),
+            Dirichlet(LINE.face("x", "lower"), 1.0, field="v"),
+        ],
+        fields=("u", "v"),
+    ),
+    "a string on oscillators": Problem(
+        LINE,
+        lambda u, v: (u.tt - u.xx + v, v.tt + u),
+        [
+            *(Initial(0.5, order, field) for order in (0, 1) for field in ("u", "v")),
+            Dirichlet(LINE.boundary, 0.0, field="u"),
+        ],
+        fields=("u", "v"),
+    ),
+}
+SLAB = Box(x=(0, 1), y=(0, 2), t=(0, 1), time="t")
+CONSTANT_IN_A_SLAB = Problem(
+    SLAB,
+    lambda u: u.t - 0.3 * u.xx - 0.1 * u.yy + 2 * u.value,
+    [
+        Dirichlet(SLAB.face("x", "lower"), 0.0),
+        Robin(SLAB.face("x", "upper"), 2.0, 1.0, 0.0),
+        Dirichlet(SLAB.face("y", "lower"), 0.0),
+        Neumann(SLAB.face("y", "upper"), 0.0),
+        Initial(0.0),
+    ],
+)
+
+
+def applied(problem, axes, solver, rng):
+    """A solver's answer to a random right-hand side."""
+    with jax.enable_x64(True):
+        problem = checked(problem)
+        start = initial_values(problem, axes)
+        system = make_system(problem, axes, len(start), 6, 0)
+        window = make_window(system, axes, 0.0, 0.1, start)
+        right = jnp.asarray(rng.standard_normal(system.shape))
+        factors = preconditioners.factorize(system, window, jnp.zeros(system.shape), solver)
+        return np.asarray(preconditioners.apply(system, factors, right, solver))
+
+
+@pytest.mark.parametrize("name", ON_PIECES)
+def test_pieces_solve_what_the_dense_systems_in_space_solve(name):
+    problem = ON_PIECES[name]
+    lower, upper = problem.domain.lower[0], problem.domain.upper[0]
+    axes = (SpaceAxis("x", lower, upper, PiecewiseLegendre((-0.5, 0.2, 0.3)), 9),)
+    each = [applied(problem, axes, name, np.random.default_rng(1)) for name in ("frozen", "pieces")]
+    np.testing.assert_allclose(*each, atol=1e-11 * np.max(np.abs(each[0])))
+
+
+def test_separate_axes_solve_constant_coefficients():
+    axes = (
+        SpaceAxis("x", 0.0, 1.0, PiecewiseLegendre((-0.2,)), 5),
+        SpaceAxis("y", 0.0, 2.0, PiecewiseLegendre(()), 9),
+    )
+    each = [
+        applied(CONSTANT_IN_A_SLAB, axes, name, np.random.default_rng(1))
+        for name in ("frozen", "separable")
+    ]
+    np.testing.assert_allclose(*each, atol=1e-11 * np.max(np.abs(each[0])))
+
+
+@pytest.mark.parametrize("name", ["a square", "a wave on a square"])
+def test_separate_axes_precondition_what_is_not_constant(name):
+    problem = {**EXACT, "a wave on a square": A_WAVE}[name]
+    problem = dataclasses.replace(problem, exact=None)
+    frozen, separable = (
+        pann.solve(problem, pann.Windows(windows=1, modes=6, degree=6, solver=solver))
+        for solver in ("frozen", "separable")
+    )
+    b = np.asarray(frozen.model.parameters.b)
+    np.testing.assert_allclose(np.asarray(separable.model.parameters.b), b, atol=1e-10)
+
+
 @pytest.mark.parametrize("name", ["second order in time", "a square"])
 def test_coefficients_frozen_in_time_precondition_conditions_too(name):
     problem = dataclasses.replace(EXACT[name], exact=None)
@@ -363,8 +469,45 @@ def test_functions_on_elements_move_to_finer_elements_unchanged(rng):
     coarse = SpaceAxis("x", 0.0, 3.0, PiecewiseLegendre((0.1,)), 4)
     fine = SpaceAxis("x", 0.0, 3.0, PiecewiseLegendre((-0.4, 0.1, 0.7)), 4)
     b, x = rng.standard_normal(coarse.num_functions), rng.uniform(-1, 1, 40)
-    moved = fine.transfer_from(coarse) @ b
+    moved = fine.moved_from(coarse, b)
     np.testing.assert_allclose(fine.table(x) @ moved, coarse.table(x) @ b, atol=1e-12)
+
+
+def test_functions_at_random_points_are_those_of_the_family(rng):
+    axis = SpaceAxis("x", 0.0, 3.0, PiecewiseLegendre((-0.4, 0.1, 0.7)), 5)
+    with jax.enable_x64(True):
+        b = jnp.asarray(rng.standard_normal((axis.num_functions, 2)))
+        for points, operator in (on_grid(axis, 2), at_random(axis, 2, rng)):
+            for derivative in range(3):
+                found = operator.values(b, derivative)
+                expected = axis.table(points, derivative) @ b
+                np.testing.assert_allclose(found, expected.T, atol=1e-12 * np.max(np.abs(expected)))
+        _, operator = on_grid(axis, 0)
+        np.testing.assert_allclose(operator.projected(operator.values(b, 0).T), b.T, atol=1e-12)
+
+
+def test_only_halves_of_an_element_are_joined_and_what_is_smooth_loses_nothing():
+    axis = SpaceAxis("x", -1.0, 1.0, PiecewiseLegendre((-0.5, 0.0, 0.5)), 8)
+    x, _ = axis.grid
+    smooth = (axis.projection @ x**5)[None, :, None]
+    kink = (axis.projection @ np.abs(x - 0.5))[None, :, None]
+    ones = np.ones(1)
+    losses = joining_losses(axis, smooth, ones)
+    assert losses[1] == np.inf
+    assert np.max(losses[[0, 2]]) < 1e-12
+    losses = joining_losses(axis, kink, ones)
+    assert losses[0] < 1e-12 < 1e-3 < losses[2]
+
+
+def test_elements_that_are_no_longer_needed_make_room_for_others():
+    edges = np.linspace(-1, 1, 9)
+    axis = SpaceAxis("x", -1.0, 1.0, PiecewiseLegendre(tuple(edges[1:-1])), 8)
+    tail, losses = np.zeros(8), np.full(7, np.inf)
+    tail[7], losses[[0, 2]] = 1.0, (1e-9, 1e-12)
+    (finer,) = refined((axis,), [tail], 1e-6, losses)
+    assert finer.num_pieces == 8
+    expected = np.union1d(np.delete(edges, 3), [0.875])
+    np.testing.assert_allclose(finer.edges, expected)
 
 
 def test_smooth_functions_are_continuous_between_elements():
@@ -430,14 +573,18 @@ def test_derivatives_and_parts(rng):
     np.testing.assert_array_equal(polynomial, solution(x=x, t=t))
 
 
+PIECES_OF_SPACE = [{}, {"y": PiecewiseLegendre((-0.3, 0.4))}]
+
+
+@pytest.mark.parametrize("in_space", PIECES_OF_SPACE)
 @pytest.mark.parametrize("order", [(0, 0, 0), (1, 0, 2), (0, 2, 1)])
-def test_sums_axis_by_axis_are_those_of_the_table(order, rng):
+def test_sums_axis_by_axis_are_those_of_the_table(order, in_space, rng):
     box = Box(x=(-1, 2), y=(0, 1), t=(0, 3), periodic="x", time="t")
     basis = make_basis(
         box,
         5,
         index_set="tensor_product",
-        families={"t": PiecewiseLegendre((-0.6, -0.5, 0.1, 0.8))},
+        families={"t": PiecewiseLegendre((-0.6, -0.5, 0.1, 0.8)), **in_space},
         scaling="orthonormal",
     )
     assert basis.is_nearly_full

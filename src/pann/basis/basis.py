@@ -26,10 +26,13 @@ from pann.basis.families import (
     family_by_name,
 )
 from pann.basis.index_sets import INDEX_SETS, MAX_TERMS
+from pann.basis.piecewise import PiecewiseLegendre
 from pann.basis.tables import (
+    LocalFactors,
     ProductTree,
     build_tree,
     evaluate_by_axis,
+    local_factors,
     multiply_out,
     multiply_traced,
 )
@@ -204,6 +207,7 @@ class Basis:
                 coefficients.reshape(len(self), -1),
                 reference,
                 lambda axis, rows: self._factor(axis, reference[rows, axis], seen[axis]),
+                lambda axis: self._local_factors(axis, reference[:, axis], seen[axis]),
             )
             out += values.reshape(out.shape) * _integrated_width(self.domain, orders)
         return out
@@ -280,6 +284,18 @@ class Basis:
         if num_bytes > _FEW_BYTES:
             return make()
         return _FACTORS.get(lambda: (*options, reference.tobytes()), num_bytes, make)
+
+    def _local_factors(
+        self, axis: int, reference: Float[np.ndarray, " points"], order: int
+    ) -> LocalFactors | None:
+        """The factors of a seen axis with pieces, unless it is integrated over."""
+        family, size, _, width, scaling = self.factor_options(axis, order)
+        if not isinstance(family, PiecewiseLegendre) or order == INTEGRAL:
+            return None
+        scales = np.full(size, (2.0 / width) ** order)
+        if scaling == "orthonormal":
+            scales /= family.norms(size)
+        return local_factors(family, scales, reference, order)
 
     def factor_options(self, axis: int, order: int) -> tuple[Family, int, int, float, str]:
         """What determines the factors of a seen axis, but for the points."""

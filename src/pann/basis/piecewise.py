@@ -49,13 +49,21 @@ class PiecewiseLegendre(Family):
         """The number of the piece that each point lies in, from 0."""
         return np.searchsorted(self.breaks, x, side="right")
 
+    def local(
+        self, x: Float[np.ndarray, " points"]
+    ) -> tuple[
+        Int[np.ndarray, " points"], Float[np.ndarray, " points"], Float[np.ndarray, " points"]
+    ]:
+        """The piece of each point, its coordinate there on [-1, 1], and the slope of that."""
+        pieces = self.piece_of(x)
+        stretch = 2.0 / self._widths[pieces]
+        return pieces, stretch * (x - self._edges[pieces]) - 1.0, stretch
+
     def table(self, x: Coordinates, num_functions: int, derivative: int = 0) -> Table:
         check_table(num_functions, derivative)
         x = np.asarray(x, float)
         num_levels = -(-num_functions // self.num_pieces)
-        pieces = self.piece_of(x)
-        stretch = 2.0 / self._widths[pieces]
-        local = stretch * (x - self._edges[pieces]) - 1.0
+        pieces, local, stretch = self.local(x)
         polynomials = (
             Legendre().table(local, num_levels, derivative) * stretch[:, None] ** derivative
         )
@@ -65,7 +73,7 @@ class PiecewiseLegendre(Family):
             rows = np.flatnonzero(columns < num_functions)
             table[rows, columns[rows]] = polynomials[rows, level]
         if derivative == 0:
-            table[:, : self.num_pieces] = self._steps[pieces, :num_functions]
+            table[:, : self.num_pieces] = self.steps[pieces, :num_functions]
         return table
 
     def levels(self, num_functions: int) -> Int[np.ndarray, " functions"]:
@@ -78,7 +86,7 @@ class PiecewiseLegendre(Family):
         levels = self.levels(num_functions)
         pieces = np.arange(num_functions) % self.num_pieces
         squares = 0.5 * self._widths[pieces] / (2.0 * levels + 1.0)
-        of_steps = 0.5 * self._widths @ self._steps**2
+        of_steps = 0.5 * self._widths @ self.steps**2
         squares[: self.num_pieces] = of_steps[:num_functions]
         return np.sqrt(squares)
 
@@ -111,7 +119,7 @@ class PiecewiseLegendre(Family):
         return np.diff(self._edges)
 
     @functools.cached_property
-    def _steps(self) -> Float[np.ndarray, "pieces functions"]:
+    def steps(self) -> Float[np.ndarray, "pieces functions"]:
         """The functions of level 0 on each piece: step j is split off from all right of j - 1."""
         steps = np.zeros((self.num_pieces, self.num_pieces))
         steps[:, 0] = 1.0

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from pann.basis.families import Family
+from pann.basis.families import Family, Legendre
 from pann.basis.piecewise import PiecewiseLegendre
 
 # Blocks of about 1 MiB stay in a core's cache between the gathers.
@@ -120,11 +120,12 @@ def evaluate_by_axis(
     coefficients: Float[np.ndarray, "terms outputs"],
     reference: Float[np.ndarray, "points axes"],
     factors: Callable[[int, Int[np.ndarray, " rows"]], Float[np.ndarray, "rows functions"]],
+    local_factors: Callable[[int], "LocalFactors | None"] = lambda axis: None,
 ) -> Float[np.ndarray, "points outputs"]:
     """sum_k b_k prod_i f_{k_i}(x_i), for points of one piece of an axis at a time.
 
     `factors` are the functions of an axis, by its number, at some of the points: the values or any
-    derivative.
+    derivative. `local_factors` are those of an axis with pieces, of which few are not zero.
     """
     tensor = np.zeros((*num_functions, coefficients.shape[1]))
     tensor[tuple(indices.T)] = coefficients
@@ -135,6 +136,9 @@ def evaluate_by_axis(
     # The longest of the other axes goes first, as one product of matrices.
     others = sorted((i for i in range(len(families)) if i != cut), key=lambda i: -num_functions[i])
     tensor = np.transpose(tensor, (cut, *others, len(families)))
+    local_ones = {i: found for i in others if (found := local_factors(i)) is not None}
+    for i, found in local_ones.items():
+        tensor = found.to_pieces(tensor, 1 + others.index(i))
     out = np.empty((len(reference), coefficients.shape[1]))
     family, count = families[cut], counts[cut]
     pieces = np.zeros(len(reference), int)
@@ -145,7 +149,12 @@ def evaluate_by_axis(
     for piece, members in enumerate(np.split(order, starts)):
         # The functions that vary on the piece, and how many points to take at a time.
         own = np.arange(count + piece, len(tensor), count)
-        widest = max((len(own) + 1) * math.prod(tensor.shape[2:]), len(tensor))
+        seen = [
+            size // (local_ones[i].num_pieces if i in local_ones else 1)
+            for i, size in zip(others, tensor.shape[1:-1], strict=True)
+        ]
+        seen = seen if local_ones else seen[1:]
+        widest = max((len(own) + 1) * math.prod((*seen, tensor.shape[-1])), len(tensor))
         size = max(1, _SUM_BLOCK_BYTES // (8 * widest))
         for first in range(0, len(members), size):
             rows = members[first : first + size]
@@ -154,8 +163,80 @@ def evaluate_by_axis(
             level_0 = np.tensordot(along[0, :count], tensor[:count], axes=1)
             local = np.concatenate([level_0[None], tensor[own]])
             along = np.concatenate([np.ones((len(along), 1)), along[:, own]], axis=1)
-            out[rows] = _contracted(local, along, [factors(i, rows) for i in others])
+            if not local_ones:
+                out[rows] = _contracted(local, along, [factors(i, rows) for i in others])
+                continue
+            each = [local_ones[i].at(rows) if i in local_ones else factors(i, rows) for i in others]
+            out[rows] = _gathered(local, along, each)
     return out
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalFactors:
+    """The functions of an axis with pieces, as multiples of Legendre polynomials on each piece.
+
+    `scales` multiply the functions, `table` has a derivative of the polynomials at the points.
+    """
+
+    family: PiecewiseLegendre
+    scales: Float[np.ndarray, " functions"]
+    pieces: Int[np.ndarray, " points"]
+    table: Float[np.ndarray, "points levels"]
+
+    @property
+    def num_pieces(self) -> int:
+        return self.family.num_pieces
+
+    def to_pieces(self, tensor: np.ndarray, axis: int) -> np.ndarray:
+        """Coefficients of the polynomials: level by level those of all pieces."""
+        moved = np.moveaxis(tensor, axis, -1) * self.scales
+        whole = np.zeros((*moved.shape[:-1], self.table.shape[1] * self.num_pieces))
+        whole[..., : moved.shape[-1]] = moved
+        steps = self.family.steps
+        whole[..., : self.num_pieces] = whole[..., : self.num_pieces] @ steps.T
+        return np.moveaxis(whole, -1, axis)
+
+    def at(self, rows: Int[np.ndarray, " rows"]) -> tuple[np.ndarray, np.ndarray, int]:
+        return self.pieces[rows], self.table[rows], self.num_pieces
+
+
+def local_factors(
+    family: PiecewiseLegendre,
+    scales: Float[np.ndarray, " functions"],
+    reference: Float[np.ndarray, " points"],
+    order: int,
+) -> LocalFactors:
+    """Factors of a derivative by the reference coordinate; `scales` multiply the functions."""
+    pieces, local, stretch = family.local(reference)
+    num_levels = -(-len(scales) // family.num_pieces)
+    table = Legendre().table(local, num_levels, order) * stretch[:, None] ** order
+    return LocalFactors(family, scales, pieces, table)
+
+
+def _gathered(
+    tensor: Float[np.ndarray, "functions ..."],
+    along: Float[np.ndarray, "rows functions"],
+    others: list[np.ndarray | tuple[np.ndarray, np.ndarray, int]],
+) -> Float[np.ndarray, "rows outputs"]:
+    """As `_contracted`, where some axes have for each point only the functions of its piece."""
+    shape, factors = [len(tensor)], [along]
+    index: list[slice | np.ndarray] = [slice(None)]
+    for size, other in zip(tensor.shape[1:-1], others, strict=True):
+        if isinstance(other, tuple):
+            pieces, table, count = other
+            shape, index = [*shape, size // count, count], [*index, slice(None), pieces]
+            factors.append(table)
+        else:
+            shape, index = [*shape, size], [*index, slice(None)]
+            factors.append(other)
+    # The points come first only where pieces are not next to each other: put them there.
+    gathered = tensor.reshape(*shape, tensor.shape[-1])[tuple(index)]
+    tuples = [number for number, other in enumerate(others) if isinstance(other, tuple)]
+    if len(tuples) == 1:
+        gathered = np.moveaxis(gathered, 2 + tuples[0], 0)
+    for factor in factors:
+        gathered = np.einsum("ra...,ra->r...", gathered, factor)
+    return gathered
 
 
 def _contracted(

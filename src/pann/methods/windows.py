@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from pann.methods.options import Choice, Levels, Real, Whole, check_options, documented, option
 
-SOLVERS = ("dense", "frozen", "constant")
+SOLVERS = ("dense", "frozen", "constant", "pieces", "separable")
 
 
 @documented

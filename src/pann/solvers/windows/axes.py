@@ -10,6 +10,7 @@ elements, to continuity between them (Lanczos' tau method). In time there are Ra
 import dataclasses
 import functools
 import math
+from collections.abc import Iterable
 
 import equinox as eqx
 import numpy as np
@@ -94,9 +95,41 @@ class SpaceAxis:
         table = self.table(points)
         return (table * weights[:, None]).T / self.family.norms(self.num_functions)[:, None] ** 2
 
-    def transfer_from(self, other: "SpaceAxis") -> Float[np.ndarray, "functions functions2"]:
+    def moved_from(
+        self, other: "SpaceAxis", coefficients: Float[np.ndarray, "functions2 ..."]
+    ) -> Float[np.ndarray, "functions ..."]:
         """Coefficients of another axis's functions in these."""
-        return self.projection @ other.table(self.grid[0])
+        points, _ = self.grid
+        flat = coefficients.reshape(len(coefficients), -1)
+        if self.num_pieces == 1 and other.num_pieces == 1:
+            found = self.projection @ (other.table(points) @ flat)
+        else:
+            found = self._projected(other._evaluated(points, flat))
+        return found.reshape(len(found), *coefficients.shape[1:])
+
+    def _evaluated(
+        self, points: Float[np.ndarray, " points"], coefficients: Float[np.ndarray, "functions _"]
+    ) -> Float[np.ndarray, "points _"]:
+        """Values on [-1, 1] by the functions of each point's piece alone."""
+        if not isinstance(self.family, PiecewiseLegendre):
+            return self.table(points) @ coefficients
+        pieces, local, _ = self.family.local(points)
+        levels = coefficients.reshape(self.level + 1, self.num_pieces, -1).copy()
+        levels[0] = self.family.steps @ levels[0]
+        table = Legendre().table(local, self.level + 1)
+        return np.einsum("xl,xlr->xr", table, np.moveaxis(levels, 0, 1)[pieces])
+
+    def _projected(self, values: Float[np.ndarray, "points _"]) -> Float[np.ndarray, "functions _"]:
+        """Coefficients from values on the grid, piece by piece."""
+        if not isinstance(self.family, PiecewiseLegendre):
+            return self.projection @ values
+        by_piece = values.reshape(self.num_pieces, -1, values.shape[1])
+        local, weights = Legendre().quadrature(by_piece.shape[1])
+        table = Legendre().table(local, self.level + 1)
+        projection = (table * weights[:, None]).T / Legendre().norms(self.level + 1)[:, None] ** 2
+        found = np.moveaxis(projection @ by_piece, 1, 0)
+        found[0] = np.linalg.solve(self.family.steps, found[0])
+        return found.reshape(self.num_functions, -1)
 
     def continuity_rows(self, order: int, at_seam: bool) -> Float[np.ndarray, "rows functions"]:
         """Jumps of u, u', ... below the order at each break, and from the end to the beginning."""
@@ -122,13 +155,18 @@ class SpaceAxis:
         """Derivatives at an end of an element, seen from inside: rounding cannot change sides."""
         left, right = self.edges[element : element + 2]
         row = np.zeros(self.num_functions)
-        local = Legendre().table(np.array([end]), self.level + 1, derivative)[0]
+        local = _at_end(end, self.level + 1, derivative)
         scale = (4.0 / ((right - left) * self.width)) ** derivative
         row[element :: self.num_pieces] = local * scale
         # The functions of level 0 are steps, constant on the element.
-        inside = self.table(np.array([0.5 * (left + right)]), derivative)[0]
-        row[: self.num_pieces] = inside[: self.num_pieces]
+        middle = np.array([0.5 * (left + right)])
+        row[: self.num_pieces] = self.family.table(middle, self.num_pieces, derivative)[0]
         return row
+
+
+@functools.lru_cache(maxsize=64)
+def _at_end(end: float, count: int, derivative: int) -> Float[np.ndarray, " functions"]:
+    return Legendre().table(np.array([end]), count, derivative)[0]
 
 
 Axes = tuple[SpaceAxis, ...]
@@ -262,3 +300,66 @@ def space_tails(
         by_element = np.sum(highest.reshape(len(scales), -1, axis.num_pieces), axis=1)
         tails.append(np.sqrt(np.max(by_element, axis=0)))
     return tails
+
+
+def joining_losses(
+    axis: SpaceAxis, coefficients: Coefficients, scales: Float[np.ndarray, " fields"]
+) -> Float[np.ndarray, " breaks"]:
+    """What the fields lose at each break if the elements beside it become one, relative to scales.
+
+    The last two degrees on the larger element count as lost, too. Only halves of an element that
+    was cut are joined: other breaks have infinity. `coefficients` are those of the axis's functions
+    and Legendre's in time.
+    """
+    edges, widths, count = axis.edges, np.diff(axis.edges), axis.level + 1
+    losses = np.full(axis.num_pieces - 1, np.inf)
+    even = (edges[:-2] + 1.0) / (2.0 * widths[:-1])
+    are_halves = np.isclose(widths[:-1], widths[1:], rtol=1e-9) & (
+        np.abs(even - np.round(even)) < 1e-6
+    )
+    at = np.flatnonzero(are_halves)
+    if not len(at):
+        return losses
+    local = coefficients.reshape(len(coefficients), count, axis.num_pieces, -1).copy()
+    middles = 0.5 * (edges[:-1] + edges[1:])
+    local[:, 0] = axis.family.table(middles, axis.num_pieces) @ local[:, 0]
+    norms = Legendre().norms(count)
+    nodes, weights = Legendre().quadrature(count)
+    own = Legendre().table(nodes, count)
+    to_half = [
+        (own * weights[:, None]).T
+        / norms[:, None] ** 2
+        @ Legendre().table(0.5 * (nodes + end), count)
+        for end in (-1.0, 1.0)
+    ]
+    # The projection onto the larger element is the transpose, in orthonormal functions.
+    orthonormal_halves = [norms[:, None] * half / norms for half in to_half]
+    halves = [norms[:, None, None] * local[:, :, at + side] for side in (0, 1)]
+    whole = 0.5 * sum(
+        np.einsum("ij,fipt->fjpt", matrix, half)
+        for matrix, half in zip(orthonormal_halves, halves, strict=True)
+    )
+    lost = sum(
+        0.5 * (half - np.einsum("ij,fjpt->fipt", matrix, whole)) ** 2
+        for matrix, half in zip(orthonormal_halves, halves, strict=True)
+    )
+    squares = np.sum(lost, axis=1) + np.sum(whole[:, -LAST_DEGREES:] ** 2, axis=1)
+    times = Legendre().norms(coefficients.shape[-1]) ** 2
+    squares = widths[at] * (squares @ times) / scales[:, None] ** 2
+    losses[at] = np.sqrt(np.max(squares, axis=0))
+    return losses
+
+
+def union(all_axes: Iterable[Axes]) -> Axes:
+    """The axes that hold the functions of all: of the highest level, with the breaks of all."""
+    return tuple(
+        functools.reduce(_joint, along) for along in zip(*dict.fromkeys(all_axes), strict=True)
+    )
+
+
+def _joint(one: SpaceAxis, other: SpaceAxis) -> SpaceAxis:
+    level = max(one.level, other.level)
+    if one.is_fourier:
+        return dataclasses.replace(one, level=level)
+    breaks = np.union1d(one.edges[1:-1], other.edges[1:-1])
+    return dataclasses.replace(one, family=PiecewiseLegendre(tuple(breaks.tolist())), level=level)

@@ -21,6 +21,7 @@ from pann.solvers.setup import Setup
 from pann.solvers.windows.axes import (
     Axes,
     SpaceAxis,
+    joining_losses,
     orthonormal,
     sizes,
     space_tails,
@@ -37,6 +38,8 @@ from pann.solvers.windows.system import System, make_system, make_window
 FIRST_LENGTH, SHORTEST, MAX_WINDOWS = 1 / 8, 1e-9, 1_000
 # A residual between the nodes, relative to the equation's terms, that no small tail excuses.
 UNSOLVED = 1e-2
+# A tail in time with which a window so long is not worth more functions in space.
+HOPELESS, FAR = 1e-4, 1e-3
 # How much shorter or longer the next window may be, and the safety in the estimate of that.
 SHORTER, LONGER, SAFETY = 0.1, 2.0, 0.8
 THOUSANDTHS = 1_000
@@ -137,7 +140,14 @@ def march(setup: Setup, method: Windows, axes: Axes, rejected: int = 0) -> March
                 break
             continue
         window, tails, scales_now = tried
-        finer = refined(axes, tails, tolerance) if method.modes is None else axes
+        if equal is None and not in_a_row and window.tail > HOPELESS and length > FAR * whole:
+            # Its tails in space are not those of the solution.
+            wanted, rejected, in_a_row = length * SHORTER, rejected + 1, 1
+            continue
+        finer = axes
+        if method.modes is None and any(np.any(tail > tolerance) for tail in tails):
+            losses = _losses(window, np.maximum(scales, scales_now))
+            finer = refined(axes, tails, tolerance, losses)
         if any(old.is_fourier != new.is_fourier for old, new in zip(axes, finer, strict=True)):
             others = first_axes(problem, None, tolerance, fourier=False)
             # The windows in the checkpoint belong to the axes given up.
@@ -152,6 +162,7 @@ def march(setup: Setup, method: Windows, axes: Axes, rejected: int = 0) -> March
         if equal is None and is_poor and length > 10 * SHORTEST * whole:
             # Where shorter windows are hardly better, the start is not smooth: go far down.
             wanted = length * (SHORTER if in_a_row else float(np.clip(factor, SHORTER, 0.7)))
+            wanted = max(wanted, SHORTEST * whole)
             rejected, in_a_row = rejected + 1, in_a_row + 1
             continue
         # A start that violates the conditions is rough at first; later windows are not.
@@ -163,7 +174,7 @@ def march(setup: Setup, method: Windows, axes: Axes, rejected: int = 0) -> March
         in_a_row = 0
         now, scales = window.end, np.maximum(scales, scales_now)
         start = window.state_at_end(order)
-        wanted = equal or length * float(np.clip(factor, 0.5, LONGER))
+        wanted = equal or max(length * float(np.clip(factor, 0.5, LONGER)), SHORTEST * whole)
         setup.checkpoint.keep(functools.partial(_saved, [*done], scales, wanted, rejected))
     if stop == ALL_DONE:
         _reported(setup, done)
@@ -236,10 +247,17 @@ def _tried(
     return solved, tails, now
 
 
+def _losses(window: Solved, scales: Sizes) -> np.ndarray | None:
+    """What is lost where elements of the only axis are joined."""
+    if len(window.axes) != 1 or window.axes[0].num_pieces == 1:
+        return None
+    return joining_losses(window.axes[0], window.coefficients, scales)
+
+
 def _moved(start: State, axes: Axes, finer: Axes) -> State:
     """The same state in the functions of finer axes."""
     for old, new in zip(axes, finer, strict=True):
-        start = np.tensordot(start, new.transfer_from(old), axes=(2, 1))
+        start = np.moveaxis(new.moved_from(old, np.moveaxis(start, 2, 0)), 0, -1)
     return start
 
 

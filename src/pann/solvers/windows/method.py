@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float
+from threadpoolctl import threadpool_limits
 
 from pann.basis import Basis, Family, Legendre, PiecewiseLegendre
 from pann.domain import Box
@@ -20,16 +21,16 @@ from pann.solvers.assessment import indicator, relative_errors
 from pann.solvers.polynomial import polynomial_model
 from pann.solvers.setup import Setup
 from pann.solvers.solution import Report, Solution, trial_figures
-from pann.solvers.windows.axes import SpaceAxis
+from pann.solvers.windows.axes import SpaceAxis, union
 from pann.solvers.windows.conditions import reason_against
 from pann.solvers.windows.march import UNSOLVED, Marched, Solved, march
 from pann.solvers.windows.resolution import first_axes
 
 
 def joined(problem: Problem, windows: list[Solved]) -> PANN:
-    """The windows in the functions of the finest axes, which hold those of all others."""
+    """The windows in the functions of axes that hold those of all windows."""
     domain = _up_to(problem.domain, windows[-1].end)
-    axes = windows[-1].axes
+    axes = union(window.axes for window in windows)
     families = {axis.name: _plain(axis.family) for axis in axes}
     edges, number = np.array([window.begin for window in windows]), domain.time_number
     breaks = 2.0 * (edges[1:] - domain.lower[number]) / domain.widths[number] - 1.0
@@ -39,6 +40,9 @@ def joined(problem: Problem, windows: list[Solved]) -> PANN:
     # To the order of the domain's axes, with the fields last.
     tensor = np.moveaxis(np.moveaxis(tensor, -1, 1 + number), 0, -1)
     kept = np.any(tensor != 0, axis=-1)
+    if any(axis.num_pieces > 1 for axis in axes):
+        # Sums over all products take few of them at each point.
+        kept[...] = True
     basis = Basis(domain, tuple(families[name] for name in domain.names), np.argwhere(kept))
     return polynomial_model(domain, basis, tensor[kept])
 
@@ -67,7 +71,7 @@ def _on(axes: tuple[SpaceAxis, ...], window: Solved) -> Float[np.ndarray, "field
     if axes == window.axes:
         return coefficients
     for old, new in zip(window.axes, axes, strict=True):
-        coefficients = np.tensordot(coefficients, new.transfer_from(old), axes=(1, 1))
+        coefficients = np.moveaxis(new.moved_from(old, np.moveaxis(coefficients, 1, 0)), 0, -1)
     # The degrees have come to stand behind the fields.
     coefficients = np.moveaxis(coefficients, 1, -1)
     return np.where(np.abs(coefficients) > 1e-18 * np.max(np.abs(coefficients)), coefficients, 0.0)
@@ -129,7 +133,9 @@ def solve_plan(
     """The solution of the windows planned, beginning with these axes, and the windows."""
     assert plan.tail is not None
     problem = setup.problem
-    marched = march(setup.within("windows"), plan, axes)
+    # The many small factorizations of a window go to OpenBLAS, whose threads wait for XLA's.
+    with threadpool_limits(1, "blas"):
+        marched = march(setup.within("windows"), plan, axes)
     if not marched.windows:
         raise WindowsFailed(
             f"no window could be solved: {marched.stop}; give other modes or a lower degree, "

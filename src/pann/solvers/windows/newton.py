@@ -26,6 +26,10 @@ INNER_FAILED = 0.1
 MANY_STEPS, STILL_LARGE = 6, 0.2
 
 
+# Solvers that factorize anew in each step: it takes less than the iterations that it saves.
+OFTEN = ("dense", "pieces")
+
+
 class Outcome(NamedTuple):
     """The coefficients of v, how many steps led to them, and whether they solve the equations.
 
@@ -70,7 +74,7 @@ def newton(system: System, window: Window, solver: str) -> Outcome:
     All are one program, since each takes seconds to compile.
     """
     start = jnp.zeros(system.shape)
-    frozen = None if solver == "dense" else factorize(system, window, start, solver)
+    frozen = None if solver in OFTEN else factorize(system, window, start, solver)
 
     def is_unfinished(steps: Steps) -> Bool[Array, ""]:
         goes_on = ~(steps.failed | steps.converged)

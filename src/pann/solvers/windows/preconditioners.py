@@ -1,9 +1,10 @@
-"""Three ways to solve a window's linearized equations, by how much of them is kept.
+"""Ways to solve a window's linearized equations, by how much of them is kept.
 
-`dense` factorizes the whole Jacobian. `frozen` averages its coefficients over the window's time:
-the nodes decouple, and each leaves a dense system in space. `constant` averages them along periodic
-axes as well: each Fourier mode is left with a system of the fields and the functions of the other
-axes. The last two are preconditioners; what they drop is left to GMRES.
+`dense` factorizes the whole Jacobian. The others are preconditioners; what they drop is left to
+GMRES. `frozen` averages the coefficients over the window's time: the nodes decouple, and each
+leaves a dense system in space. `pieces` solves the same for a single axis on several elements,
+element by element. `constant` averages along periodic axes as well: each Fourier mode is left with
+a system of the fields and the functions of the other axes. `separable` averages along all axes.
 """
 
 import dataclasses
@@ -15,14 +16,23 @@ from jaxtyping import Array, Complex, Float
 
 from pann.errors import WindowsFailed
 from pann.solvers.windows.conditions import RowValues
+from pann.solvers.windows.pieces import PieceFactors, factorize_pieces, has_pieces, solve_pieces
+from pann.solvers.windows.separable import SeparableFactors, solve_separable
 from pann.solvers.windows.system import Fields, System, Tensor, Window
 
 # Real, or complex where nodes are decoupled.
-Factors = Float[Array, "..."] | Complex[Array, "..."]
+Inverses = Float[Array, "..."] | Complex[Array, "..."]
+Factors = Inverses | PieceFactors | SeparableFactors
 Modes = Complex[Array, "kept fields ..."]
 
 # The whole Jacobian is factorized up to this size: it is the simplest, and compiles fast.
 MAX_DENSE = 400
+# Where constant coefficients along all axes are another way: dense systems up to this size.
+MAX_BESIDE_SEPARABLE = 600
+NEEDS = {
+    "pieces": "a single axis of space on several elements",
+    "separable": "two axes of space or more, not all periodic, with derivatives of even order",
+}
 # Dense systems in space: up to this size where there are Fourier modes instead, and at all.
 MAX_FROZEN, LARGEST = 1_500, 4_000
 
@@ -33,6 +43,11 @@ def choose_solver(system: System, given: str | None) -> str:
     Dense systems that no memory holds are refused before they are made.
     """
     solver = given or _by_size(system)
+    if solver in ("pieces", "separable"):
+        applies = has_pieces(system) if solver == "pieces" else system.diagonals is not None
+        if not applies:
+            raise WindowsFailed(f"the solver '{solver}' needs {NEEDS[solver]}; leave it out")
+        return solver
     modes = _mode_axes(system, solver)
     sizes = [size for axis, size in enumerate(system.space_shape) if axis not in modes]
     count = system.num_fields * math.prod(sizes)
@@ -48,8 +63,14 @@ def choose_solver(system: System, given: str | None) -> str:
 def _by_size(system: System) -> str:
     if math.prod(system.shape) <= MAX_DENSE:
         return "dense"
-    only_fourier = len(system.fourier_axes) == len(system.space_shape)
-    small = system.num_fields * math.prod(system.space_shape) <= MAX_FROZEN
+    if has_pieces(system):
+        return "pieces"
+    fields, only_fourier = system.num_fields, len(system.fourier_axes) == len(system.space_shape)
+    modes = _mode_axes(system, "constant")
+    rest = math.prod(size for axis, size in enumerate(system.space_shape) if axis not in modes)
+    if system.diagonals is not None and fields * rest > MAX_BESIDE_SEPARABLE:
+        return "separable"
+    small = fields * math.prod(system.space_shape) <= MAX_FROZEN
     return "frozen" if not system.fourier_axes or (small and not only_fourier) else "constant"
 
 
@@ -65,9 +86,13 @@ def factorize(system: System, window: Window, unknowns: Tensor, solver: str) -> 
         return jnp.linalg.inv(jacobian.reshape(unknowns.size, unknowns.size))
     channels = system.channel_values(system.grid, window, unknowns)
     slopes = system.slopes(system.grid, window, channels)
-    by_order = _averaged(system, window, slopes, _mode_axes(system, solver))
-    numbers = system.decoupled.numbers
+    numbers = jnp.asarray(system.decoupled.numbers)
     scales = numbers / window.length ** jnp.arange(len(numbers))[:, None]
+    if solver == "pieces":
+        return factorize_pieces(system, window, slopes, scales)
+    if solver == "separable":
+        return _separated(system, slopes, scales)
+    by_order = _averaged(system, window, slopes, _mode_axes(system, solver))
     each = [
         scale[(..., *[None] * matrix.ndim)] * matrix
         for scale, matrix in zip(scales, by_order, strict=True)
@@ -88,6 +113,14 @@ def _inverse(matrix: Complex[Array, "... n n"]) -> Complex[Array, "... n n"]:
 
 def apply(system: System, factors: Factors, right: Tensor, solver: str) -> Tensor:
     """The solution of what was factorized; exact for `dense`."""
+    if isinstance(factors, PieceFactors):
+        decoupled = jnp.moveaxis(jnp.tensordot(right, system.decoupled.into, axes=(-1, 1)), -1, 0)
+        solved = solve_pieces(system, factors, decoupled)
+        return jnp.tensordot(solved, system.decoupled.back, axes=(0, 1)).real
+    if isinstance(factors, SeparableFactors):
+        assert system.diagonals is not None
+        parts = system.decoupled
+        return solve_separable(system.diagonals, factors, right, parts.into, parts.back)
     if solver == "dense":
         return (factors @ right.ravel()).reshape(right.shape)
     moved = jnp.moveaxis(jnp.tensordot(right, system.decoupled.into, axes=(-1, 1)), -1, 0)
@@ -100,6 +133,40 @@ def apply(system: System, factors: Factors, right: Tensor, solver: str) -> Tenso
     return jnp.tensordot(joined, system.decoupled.back, axes=(0, 1)).real
 
 
+# ---- Averages over time and space ----
+
+
+def _separated(
+    system: System, slopes: tuple[Fields, ...], scales: Complex[Array, "orders kept"]
+) -> SeparableFactors:
+    """Of each field's own equation the averages that `solve_separable` takes."""
+    assert system.diagonals is not None
+    inverses, coefficients = [], []
+    for field, each in enumerate(system.diagonals):
+        still, along = jnp.zeros_like(scales[:, 0]), [jnp.zeros(()) for _ in each]
+        for (number, order), slope in zip(system.channels, slopes, strict=True):
+            in_space, in_time, mean = system.in_space(order), system.in_time(order), slope[field]
+            if number != field:
+                continue
+            if not any(in_space):
+                still = still.at[in_time].add(jnp.mean(mean))
+            for axis, diagonal in enumerate(each):
+                if (
+                    in_time == 0
+                    and diagonal.order
+                    and in_space[axis] == diagonal.order == sum(in_space)
+                ):
+                    along[axis] = along[axis] + jnp.mean(mean)
+        total = (still @ scales)[(slice(None), *[None] * len(each))]
+        for axis, (diagonal, coefficient) in enumerate(zip(each, along, strict=True)):
+            shape = [1] * (len(each) + 1)
+            shape[axis + 1] = -1
+            total = total + coefficient * diagonal.numbers.reshape(shape)
+        inverses.append(1.0 / total)
+        coefficients.append(tuple(along))
+    return SeparableFactors(tuple(inverses), tuple(coefficients))
+
+
 # ---- Averages over time, and along Fourier modes ----
 
 
@@ -108,7 +175,7 @@ def _averaged(
     window: Window,
     slopes: tuple[Fields, ...],
     modes: tuple[int, ...],
-) -> list[Factors]:
+) -> list[Inverses]:
     """The operator in space for every order of derivatives by time; conditions count as order 0.
 
     Along the axes of `modes` derivatives are numbers, so that each mode has a matrix of the fields
@@ -157,13 +224,11 @@ def _without_time(system: System, modes: tuple[int, ...]) -> System:
     grid = dataclasses.replace(
         system.grid,
         points=pick(system.grid.points),
-        tables=pick(system.grid.tables),
+        axes=pick(system.grid.axes),
         times=jnp.ones(1),
         time_tables=(jnp.ones((1, 1)),),
     )
-    return dataclasses.replace(
-        system, grid=grid, projections=pick(system.projections), rows=pick(system.rows)
-    )
+    return dataclasses.replace(system, grid=grid, rows=pick(system.rows))
 
 
 def _averaged_window(window: Window, modes: tuple[int, ...], scale: float) -> Window:
@@ -187,7 +252,7 @@ def _averaged_window(window: Window, modes: tuple[int, ...], scale: float) -> Wi
     return dataclasses.replace(window, row_values=rows)
 
 
-def _symbol(system: System, modes: tuple[int, ...], along: tuple[int, ...]) -> Factors:
+def _symbol(system: System, modes: tuple[int, ...], along: tuple[int, ...]) -> Inverses:
     """What a derivative multiplies each mode by, with two axes for a matrix."""
     if not any(along):
         return jnp.ones((1,) * (len(modes) + 2))

@@ -28,7 +28,10 @@ FREQUENCIES, LARGEST_STEP = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384), 2
 # By the number of axes of space, along which all products are there.
 MOST_FREQUENCIES = {1: 384, 2: 96, 3: 24}
 ELEMENT_DEGREE = {1: 20, 2: 16, 3: 8}
-MAX_ELEMENTS = {1: 64, 2: 2, 3: 1}
+# Elements are as many as one of these: windows with as many share a program, wherever they are.
+NUM_ELEMENTS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+MAX_ELEMENTS = {1: 256, 2: 8, 3: 2}
+JOINED = 0.03  # of the tolerance, that may be lost where two elements become one
 MORE_DEGREES = 4  # on each element of finer axes
 MIN_ELEMENT = 1e-7  # of the width of the axis
 GRADING = 4.0  # from an element to its neighbor, toward an end where the initial state has a kink
@@ -55,14 +58,20 @@ def first_axes(problem: Problem, modes: Modes, tolerance: float, fourier: bool =
     return axes
 
 
-def refined(axes: Axes, tails: list[np.ndarray], tolerance: float) -> Axes:
+def refined(
+    axes: Axes,
+    tails: list[np.ndarray],
+    tolerance: float,
+    losses: np.ndarray | None = None,
+) -> Axes:
     """Axes with more functions where the tails are too large, if there can be more.
 
-    Where the frequencies of the only axis are used up, elements take their place: they do better
-    with what is not smooth, or steep at one point.
+    `losses` are those of the only axis where elements that are no longer needed can be joined to
+    make up for new ones. Where the frequencies of the only axis are used up, elements take their
+    place: they do better with what is not smooth, or steep at one point.
     """
     return tuple(
-        _finer(axis, tail, tolerance, len(axes)) if np.any(tail > tolerance) else axis
+        _finer(axis, tail, tolerance, len(axes), losses) if np.any(tail > tolerance) else axis
         for axis, tail in zip(axes, tails, strict=True)
     )
 
@@ -111,7 +120,13 @@ def _coarsest(problem: Problem, modes: Modes, fourier: bool) -> Axes:
     return tuple(axes)
 
 
-def _finer(axis: SpaceAxis, tail: np.ndarray, tolerance: float, dimension: int) -> SpaceAxis:
+def _finer(
+    axis: SpaceAxis,
+    tail: np.ndarray,
+    tolerance: float,
+    dimension: int,
+    losses: np.ndarray | None,
+) -> SpaceAxis:
     if axis.is_fourier:
         # A tail that falls as exp(-a k) reaches the tolerance at this frequency.
         wanted = axis.level * np.log(min(tolerance, 0.1)) / np.log(min(tail[0], 0.5))
@@ -125,11 +140,45 @@ def _finer(axis: SpaceAxis, tail: np.ndarray, tolerance: float, dimension: int) 
         if dimension > 1:
             return axis
         return dataclasses.replace(axis, family=PiecewiseLegendre(()), level=ELEMENT_DEGREE[1])
-    edges = axis.edges
-    marked = (tail > tolerance) & (np.diff(edges) > 4 * MIN_ELEMENT)
-    if axis.num_pieces + np.sum(marked) > MAX_ELEMENTS.get(dimension, 1):
+    return _with_elements(axis, tail, tolerance, MAX_ELEMENTS.get(dimension, 1), losses)
+
+
+def _with_elements(
+    axis: SpaceAxis, tail: np.ndarray, tolerance: float, most: int, losses: np.ndarray | None
+) -> SpaceAxis:
+    """The elements with large tails cut in two, others joined or cut to be as many as a program."""
+    edges, count = axis.edges, axis.num_pieces
+    can_be_cut = np.diff(edges) > 4 * MIN_ELEMENT
+    marked = (tail > tolerance) & can_be_cut
+    if not np.any(marked):
         return axis
-    return _cut(axis, 0.5 * (edges[:-1] + edges[1:])[marked])
+    wanted = count + int(np.sum(marked))
+    joined = _to_join(losses, marked, tolerance)
+    # As many as before if joining others makes room, else as many as the next number.
+    room = [each for each in NUM_ELEMENTS if each <= most and each >= wanted - len(joined)]
+    if not room:
+        return axis
+    number = max(room[0], count) if count in NUM_ELEMENTS else room[0]
+    joined = joined[: max(wanted - number, 0)]
+    # Where there is more room than needed, what is next to be cut is cut now.
+    kept = can_be_cut & ~marked
+    kept[joined] = kept[joined + 1] = False
+    spare = np.flatnonzero(kept)
+    more = spare[np.argsort(-tail[spare])][: max(number - wanted + len(joined), 0)]
+    marked[more] = True
+    breaks = np.delete(edges, joined + 1)[1:-1]
+    middles = 0.5 * (edges[:-1] + edges[1:])[marked]
+    family = PiecewiseLegendre(tuple(np.union1d(breaks, middles).tolist()))
+    return dataclasses.replace(axis, family=family)
+
+
+def _to_join(losses: np.ndarray | None, marked: np.ndarray, tolerance: float) -> np.ndarray:
+    """The elements that can be joined with the next, those that lose least first."""
+    if losses is None or not len(losses):
+        return np.zeros(0, int)
+    can_be = (losses <= JOINED * tolerance) & ~marked[:-1] & ~marked[1:]
+    order = np.argsort(losses)
+    return order[can_be[order]]
 
 
 def _cut(axis: SpaceAxis, at: np.ndarray) -> SpaceAxis:

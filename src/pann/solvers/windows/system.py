@@ -26,6 +26,8 @@ from pann.solvers.windows.axes import (
     time_table,
 )
 from pann.solvers.windows.conditions import RowValues, condition_rows, row_values
+from pann.solvers.windows.operators import AxisOperator, at_random, on_grid
+from pann.solvers.windows.separable import Diagonals, make_diagonals
 
 # Of one field, or of all: along each axis of space, then in time; coefficients or values.
 Tensor = Float[Array, "..."]
@@ -33,17 +35,17 @@ Fields = Float[Array, "fields ..."]
 
 
 class Grid(eqx.Module):
-    """Points along each axis of space and times in [0, 1], with tables of derivatives there."""
+    """Points along each axis of space and times in [0, 1], with the functions' values there."""
 
     points: tuple[Float[Array, " _"], ...]
-    tables: tuple[tuple[Float[Array, "_ _"], ...], ...]
+    axes: tuple[AxisOperator, ...]
     times: Float[Array, " times"]
     time_tables: tuple[Float[Array, "times functions"], ...]
 
     def values(self, coefficients: Tensor, orders: tuple[int, ...], in_time: int) -> Tensor:
         """A field's derivative on the grid, by s; axes of space first, then time."""
-        for table, order in zip(self.tables, orders, strict=True):
-            coefficients = jnp.tensordot(coefficients, table[order], axes=(0, 1))
+        for axis, order in zip(self.axes, orders, strict=True):
+            coefficients = axis.values(coefficients, order)
         return jnp.tensordot(coefficients, self.time_tables[in_time], axes=(0, 1))
 
 
@@ -63,15 +65,16 @@ class System(eqx.Module):
     """The equations of windows of one resolution.
 
     `fresh` is a grid of random points and times. `rows` are the linear forms of the conditions for
-    each axis and field, `wavenumbers` those of each axis, none where it is not periodic.
+    each axis and field, `wavenumbers` those of each axis, none where it is not periodic;
+    `diagonals` are for constant coefficients along several axes.
     """
 
     grid: Grid
     fresh: Grid
-    projections: tuple[Float[Array, "_ _"], ...]
     rows: tuple[tuple[Float[Array, "_ 2 _"], ...], ...]
     decoupled: Decoupled
     wavenumbers: tuple[Float[Array, " _"], ...]
+    diagonals: Diagonals | None
     problem: Problem = eqx.field(static=True)
     time_order: int = eqx.field(static=True)
 
@@ -99,7 +102,7 @@ class System(eqx.Module):
 
     @property
     def space_shape(self) -> tuple[int, ...]:
-        return tuple(projection.shape[0] for projection in self.projections)
+        return tuple(axis.num_functions for axis in self.grid.axes)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -184,9 +187,9 @@ class System(eqx.Module):
 
     def _projected(self, values: Tensor) -> Tensor:
         """From values on the grid, axes of space first, to coefficients in space."""
-        for projection in self.projections:
-            values = jnp.tensordot(values, projection, axes=(0, 1))
-        return jnp.moveaxis(values, 0, -1) if self.projections else values
+        for axis in self.grid.axes:
+            values = axis.projected(values)
+        return jnp.moveaxis(values, 0, -1) if self.grid.axes else values
 
     def _condition(
         self,
@@ -196,15 +199,16 @@ class System(eqx.Module):
         whole: Tensor,
     ) -> Float[Array, "rows ..."]:
         """sum_k weight_k form_k(u) - value, projected along the other axes."""
-        others = [number for number in range(len(self.rows)) if number != axis]
-        forms = jnp.tensordot(rows, whole, axes=(2, axis))
+        others = [each for number, each in enumerate(self.grid.axes) if number != axis]
+        # Each axis goes from the front to the end; the rows are in front when all have gone.
+        forms = jnp.tensordot(whole, rows, axes=(axis, 2))
         for other in others:
-            forms = jnp.tensordot(forms, self.grid.tables[other][0], axes=(2, 1))
-        forms = jnp.tensordot(forms, self.grid.time_tables[0], axes=(2, 1))
-        found = jnp.sum(given.weights * forms, axis=1) - given.values
+            forms = other.values(forms, 0)
+        forms = jnp.tensordot(forms, self.grid.time_tables[0], axes=(0, 1))
+        found = jnp.moveaxis(jnp.sum(given.weights * forms, axis=1) - given.values, 0, -1)
         for other in others:
-            found = jnp.tensordot(found, self.projections[other], axes=(1, 1))
-        return jnp.moveaxis(found, 1, -1)
+            found = other.projected(found)
+        return jnp.moveaxis(found, 0, -1)
 
 
 # Arrays of NumPy are only moved: JAX would compile a program to make one of each size.
@@ -216,17 +220,16 @@ def make_system(problem: Problem, axes: Axes, time_order: int, count: int, seed:
     rng = np.random.default_rng(seed + 7)
 
     def grid(
-        reference: list[np.ndarray], times: np.ndarray, time_tables: Iterable[np.ndarray]
+        along: list[tuple[np.ndarray, AxisOperator]],
+        times: np.ndarray,
+        time_tables: Iterable[np.ndarray],
     ) -> Grid:
-        points = tuple(axis.coordinates(at) for axis, at in zip(axes, reference, strict=True))
-        tables = tuple(
-            tuple(axis.table(at, k) for k in range(most + 1))
-            for axis, at, most in zip(axes, reference, highest, strict=True)
-        )
-        return Grid(*jax.device_put((points, tables, times, tuple(time_tables))))
+        points = tuple(axis.coordinates(at) for axis, (at, _) in zip(axes, along, strict=True))
+        operators = tuple(operator for _, operator in along)
+        return Grid(*jax.device_put((points, operators, times, tuple(time_tables))))
 
-    nodes = [axis.grid[0] for axis in axes]
-    random_points = [rng.uniform(-1.0, 1.0, len(at)) for at in nodes]
+    nodes = [on_grid(axis, most) for axis, most in zip(axes, highest, strict=True)]
+    random_points = [at_random(axis, most, rng) for axis, most in zip(axes, highest, strict=True)]
     random_times = np.sort(rng.uniform(0, 1, count))
     random_tables = (time_table(random_times, time_order, count, k) for k in range(time_order + 1))
     rows = tuple(
@@ -236,10 +239,10 @@ def make_system(problem: Problem, axes: Axes, time_order: int, count: int, seed:
     return System(
         grid=grid(nodes, radau_nodes(count), node_tables(time_order, count)),
         fresh=grid(random_points, random_times, random_tables),
-        projections=jax.device_put(tuple(axis.projection for axis in axes)),
         rows=jax.device_put(rows),
         decoupled=jax.device_put(decouple(time_order, count)),
         wavenumbers=jax.device_put(tuple(axis.wavenumbers for axis in axes)),
+        diagonals=jax.device_put(make_diagonals(problem, axes)),
         problem=problem,
         time_order=time_order,
     )
