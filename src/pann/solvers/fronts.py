@@ -5,8 +5,11 @@ two are compared by their Legendre coefficients of degrees m to n, whose lower o
 part. This sees a front from afar, where the residual of the equation sees it only once it is met.
 
     min over p and c of sum over m < |k| <= n of <phi_k, u_h - c f(p)>^2
+
+Where nothing is known of u inside, its values on faces, less a polynomial, show where fronts end.
 """
 
+import abc
 import dataclasses
 import functools
 import itertools
@@ -49,9 +52,31 @@ TANH = Profile(np.tanh, lambda p: 1 - np.tanh(p) ** 2)
 ARCTAN = Profile(np.arctan, lambda p: 1 / (1 + p**2))
 
 
+class View(abc.ABC):
+    """Functions on [-1, 1]^d as numbers from which their smooth part is left out.
+
+    `degree` is about the highest that is seen.
+    """
+
+    degree: int
+    points: Float[np.ndarray, "nodes d"]
+
+    @property
+    def dimension(self) -> int:
+        return self.points.shape[1]
+
+    def terms(self, degree: int) -> Float[np.ndarray, "nodes terms"]:
+        """What p is a combination of, at the points."""
+        return legendre_products(self.points, degree)
+
+    @abc.abstractmethod
+    def coefficients(self, values: Float[np.ndarray, "*any nodes"]) -> Float[np.ndarray, "*any seen"]:
+        """Of one function, or of several, from their values at the points."""
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
-class View:
-    """Functions on [-1, 1]^d as a coarse basis sees them, from their values at Gauss nodes."""
+class Inside(View):
+    """As a coarse basis sees them: their Legendre coefficients from values at Gauss nodes."""
 
     degree: int
     points: Float[np.ndarray, "nodes d"]
@@ -59,7 +84,7 @@ class View:
     is_seen: Bool[np.ndarray, "..."]
 
     @classmethod
-    def of(cls, dimension: int, degree: int, smooth: int) -> "View":
+    def of(cls, dimension: int, degree: int, smooth: int) -> "Inside":
         nodes, weights = np.polynomial.legendre.leggauss(NODES[dimension])
         points = np.stack(np.meshgrid(*[nodes] * dimension, indexing="ij"), axis=-1)
         scale = np.sqrt(np.arange(degree + 1) + 0.5)
@@ -68,21 +93,30 @@ class View:
         is_seen = (smooth < total) & (total <= degree)
         return cls(degree, points.reshape(-1, dimension), table.T * weights, is_seen)
 
-    @property
-    def dimension(self) -> int:
-        return self.points.shape[1]
-
-    def coefficients(self, values: Float[np.ndarray, "... nodes"]) -> Float[np.ndarray, "... seen"]:
-        """The Legendre coefficients that are seen, of one function or of several."""
+    def coefficients(self, values: Float[np.ndarray, "*any nodes"]) -> Float[np.ndarray, "*any seen"]:
         size, before = self.analysis.shape[1], values.shape[:-1]
         array = values.reshape(*before, *[size] * self.dimension)
         for axis in range(len(before), array.ndim):
             array = np.moveaxis(np.tensordot(self.analysis, array, (1, axis)), 0, axis)
         return array[..., self.is_seen]
 
-    def terms(self, degree: int) -> Float[np.ndarray, "nodes terms"]:
-        """What p is a combination of."""
-        return legendre_products(self.points, degree)
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class OnFaces(View):
+    """Values at points of the faces, less the polynomial of a low degree that is nearest."""
+
+    degree: int
+    points: Float[np.ndarray, "nodes d"]
+    smooth: Float[np.ndarray, "nodes terms"]
+
+    @classmethod
+    def of(cls, points: Float[np.ndarray, "nodes d"], degree: int, smooth: int) -> "OnFaces":
+        # Polynomials that are the same on all faces are one column.
+        left, sizes, _ = np.linalg.svd(legendre_products(points, smooth), full_matrices=False)
+        return cls(degree, points, left[:, sizes > 1e-10 * sizes[0]])
+
+    def coefficients(self, values: Float[np.ndarray, "*any nodes"]) -> Float[np.ndarray, "*any nodes"]:
+        return values - (values @ self.smooth) @ self.smooth.T
 
 
 def legendre_products(
@@ -93,24 +127,29 @@ def legendre_products(
     return np.prod([table[:, column] for table, column in zip(tables, indices.T)], axis=0)
 
 
+def inside(dimension: int) -> tuple[Inside, Inside]:
+    return Inside.of(dimension, *VIEWS[0]), Inside.of(dimension, *VIEWS[1])
+
+
 def found_fronts(
+    views: tuple[View, View],
     values: Float[np.ndarray, "nodes fields"],
-    dimension: int,
     profile: Profile = TANH,
-    max_fronts: int = MAX_FRONTS,
+    degrees: Sequence[int] = LEVEL_DEGREES,
 ) -> tuple[Fronts, float]:
     """The fronts, one at a time as long as they pay, and the fraction that all of them leave.
 
-    The values are those at `View.points`. A front is found in a coarse view, and then made out.
+    Each is found in the first view, and made out in the second.
     """
-    coarse, fine = (_Fit.of(View.of(dimension, *each), values, profile) for each in VIEWS)
+    coarse, fine = (_Fit(view, view.coefficients(values.T), profile) for view in views)
+    dimension = fine.view.dimension
     simple = functools.partial(_cost, dimension)
     whole = left = float(np.linalg.norm(fine.seen))
     fronts = np.zeros((0, dimension + 1))
-    while len(fronts) < max_fronts and left > NOTHING * whole:
-        starts = [coarse.polished(_joined(fronts, each), (1, 2)) for each in coarse.candidates(fronts)]
-        starts.sort(key=simple)
-        polished = [fine.polished(start, LEVEL_DEGREES) for start, _ in starts[:NUM_REFINED]]
+    while len(fronts) < MAX_FRONTS and left > NOTHING * whole:
+        candidates = [_joined(fronts, each) for each in coarse.candidates(fronts)]
+        starts = sorted((coarse.polished(each, (1, 2)) for each in candidates), key=simple)
+        polished = [fine.polished(start, degrees) for start, _ in starts[:NUM_REFINED]]
         best, after = min(polished, key=simple)
         if after > WORTH * left:
             break
@@ -121,7 +160,7 @@ def found_fronts(
 def _cost(dimension: int, found: tuple[Fronts, float]) -> float:
     """What is left, more for curves of higher degrees."""
     fronts, left = found
-    return left / HELPS ** sum(degree < _degree_of(fronts, dimension) for degree in LEVEL_DEGREES)
+    return left / HELPS ** sum(degree < degree_of(fronts, dimension) for degree in LEVEL_DEGREES)
 
 
 def _joined(fronts: Fronts, other: Float[np.ndarray, " terms"]) -> Fronts:
@@ -137,13 +176,9 @@ class _Fit:
     seen: Float[np.ndarray, "fields seen"]
     profile: Profile
 
-    @classmethod
-    def of(cls, view: View, values: Float[np.ndarray, "nodes fields"], profile: Profile) -> "_Fit":
-        return cls(view, view.coefficients(values.T), profile)
-
     def columns(self, fronts: Fronts) -> Float[np.ndarray, "seen columns"]:
         """f(p), and f(p) times the coordinates: heights vary."""
-        degree = _degree_of(fronts, self.view.dimension)
+        degree = degree_of(fronts, self.view.dimension)
         p = fronts @ self.view.terms(degree).T
         heights = self.view.terms(1).T
         return self.view.coefficients((self.profile.value(p)[:, None] * heights).reshape(-1, p.shape[1])).T
@@ -161,7 +196,7 @@ class _Fit:
         scores, each = [], _catalog(self.view.dimension, self.view.degree)
         q = np.linalg.qr(self.columns(fronts))[0] if len(fronts) else None
         for batch in _batches(each):
-            degree = _degree_of(batch, self.view.dimension)
+            degree = degree_of(batch, self.view.dimension)
             rows = self.view.coefficients(self.profile.value(batch @ self.view.terms(degree).T))
             if q is not None:
                 rows = rows - (rows @ q) @ q.T
@@ -179,7 +214,7 @@ class _Fit:
 
     def polished(self, fronts: Fronts, degrees: Sequence[int]) -> tuple[Fronts, float]:
         """The fronts nearest to these, of degrees that are raised as long as that helps."""
-        first = _degree_of(fronts, self.view.dimension)
+        first = degree_of(fronts, self.view.dimension)
         best, least = fronts, float(np.linalg.norm(self.left(fronts)))
         for degree in degrees:
             if degree < first:
@@ -188,8 +223,6 @@ class _Fit:
             start = np.pad(best, ((0, 0), (0, size - best.shape[1])))
             moved = self._moved(start)
             after = float(np.linalg.norm(self.left(moved)))
-            import os
-            if os.environ.get("DBG"): print('     ',len(fronts),degree,'%.2e'%(after/np.linalg.norm(self.seen)),flush=True)
             if after > HELPS * least and degree > max(first, 2):
                 break
             if degree == first or after < HELPS * least:
@@ -198,7 +231,7 @@ class _Fit:
 
     def _moved(self, start: Fronts) -> Fronts:
         shape = start.shape
-        degree = _degree_of(start, self.view.dimension)
+        degree = degree_of(start, self.view.dimension)
         terms, heights = self.view.terms(degree), self.view.terms(1)
 
         def residual(flat: np.ndarray) -> np.ndarray:
@@ -242,7 +275,7 @@ def _cosine(one: Float[np.ndarray, " _"], other: Float[np.ndarray, " _"]) -> flo
     return float(product / (np.linalg.norm(one) * np.linalg.norm(other)))
 
 
-def _degree_of(fronts: Fronts, dimension: int) -> int:
+def degree_of(fronts: Fronts, dimension: int) -> int:
     size = fronts.shape[1]
     return next(d for d in itertools.count() if len(total_degree_indices(dimension, d)) == size)
 
