@@ -26,17 +26,17 @@ from pann.numerics import levenberg_marquardt as lm
 NODES = {1: 400, 2: 100, 3: 36}
 # The degrees that are seen, from afar and from near: up to the first, less up to the second.
 VIEWS = (14, 4), (30, 9)
-# The fraction that is rounding.
-NOTHING = 1e-6
+# Heights that vary, and what else the equation tells, take care of such a fraction.
+ENOUGH = 0.02
 # Another front, or one of a higher degree, has to leave less than this of what is left.
 WORTH, HELPS = 0.8, 0.5
 MAX_FRONTS = 4
 # Candidates whose coefficients have a larger cosine end at the same front.
 NEIGHBORS = 0.97
 # Degrees of p that are tried one after another, and the candidates that are polished.
-LEVEL_DEGREES = (1, 2, 4, 6)
+LEVEL_DEGREES = (1, 2, 4)
 NUM_POLISHED, NUM_REFINED = 4, 2
-ITERATIONS = 25
+ITERATIONS = 50
 
 Fronts = Float[np.ndarray, "fronts terms"]
 
@@ -146,7 +146,7 @@ def found_fronts(
     simple = functools.partial(_cost, dimension)
     whole = left = float(np.linalg.norm(fine.seen))
     fronts = np.zeros((0, dimension + 1))
-    while len(fronts) < MAX_FRONTS and left > NOTHING * whole:
+    while len(fronts) < MAX_FRONTS and left > ENOUGH * whole:
         candidates = [_joined(fronts, each) for each in coarse.candidates(fronts)]
         starts = sorted((coarse.polished(each, (1, 2)) for each in candidates), key=simple)
         polished = [fine.polished(start, degrees) for start, _ in starts[:NUM_REFINED]]
@@ -216,8 +216,9 @@ class _Fit:
         """The fronts nearest to these, of degrees that are raised as long as that helps."""
         first = degree_of(fronts, self.view.dimension)
         best, least = fronts, float(np.linalg.norm(self.left(fronts)))
+        enough = ENOUGH * float(np.linalg.norm(self.seen))
         for degree in degrees:
-            if degree < first:
+            if degree < first or (degree > first and least < enough):
                 continue
             size = len(total_degree_indices(self.view.dimension, degree))
             start = np.pad(best, ((0, 0), (0, size - best.shape[1])))

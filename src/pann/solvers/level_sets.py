@@ -8,8 +8,9 @@ and points are drawn anew along the curves.
 """
 
 import dataclasses
-import time
+import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,11 +30,12 @@ from pann.pde.problem import Problem
 from pann.points import Points
 from pann.runtime.limits import Progress, Stopped
 from pann.solvers import fronts as of_fronts
-from pann.solvers.fronts import ARCTAN, TANH, Fronts, Profile, found_fronts
+from pann.solvers.fronts import ARCTAN, TANH, Fronts, OnFaces, Profile, View, found_fronts
+from pann.solvers.determinacy import is_linear
 from pann.solvers.inverse import is_inverse
 from pann.solvers.levenberg import State, levenberg_marquardt
-from pann.solvers.newton import start
-from pann.solvers.polynomial import RESOLVED, stopped_by
+from pann.solvers.newton import Unknowns
+from pann.solvers.polynomial import RESOLVED, UNRESOLVED, stopped_by
 from pann.solvers.setup import Setup
 from pann.solvers.solution import Solution
 from pann.solvers.trained import with_network
@@ -43,7 +45,7 @@ PROFILES: dict[str, Profile] = {"tanh": TANH, "arctan": ARCTAN}
 # Fronts that leave more than this of what is seen are none, and on faces.
 LEFT, LEFT_ON_FACES = 0.1, 0.02
 FACE_POINTS = 400
-FACE_DEGREES = (1, 2)
+FACE_DEGREES, FACE_VIEWS = (1, 2), ((14, 3), (30, 3))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,14 +58,19 @@ class Size:
     steps: int
 
 
-# Small ones move the curves, larger ones are nearly linear problems.
-SIZES = (Size(4, 0, 0, 25), Size(6, 4, 2, 8), Size(6, 8, 4, 4), Size(6, 12, 5, 4))
-SIZES_3D = (Size(2, 0, 0, 25), Size(2, 2, 2, 6), Size(4, 4, 2, 4))
+# The first ones move curves of which only the ends are known; larger ones are nearly linear.
+RIGID = {2: Size(4, 0, 0, 25), 3: Size(2, 0, 0, 25)}
+SIZES = {
+    2: (Size(4, 4, 2, 6), Size(6, 8, 4, 3), Size(6, 12, 5, 2)),
+    3: (Size(2, 2, 2, 6), Size(4, 4, 2, 3)),
+}
 # The next size is tried only if the last lowered the residual by this factor.
 PAYS = 0.5
 # Points along the curves for each column, and at least; candidates for each of these.
 POINTS_PER_COLUMN, FEWEST_POINTS, CANDIDATES = 3.0, 1_000, 30
 CONDITION_POINTS = 400
+# Values that a nonlinear equation is begun with; what they leave open is of low degrees.
+NUM_KNOWN, RELUCTANCE, ROUNDING = 2_000, 3.0, 1e-10
 # Compilation of a size, in seconds.
 COMPILATION = 3.0
 
@@ -90,57 +97,83 @@ def better_with_fronts(
 ) -> Solution:
     """The solution with units along fronts next to the last of the bases, or the one before.
 
-    `coarse` gives a solution that shows where they are; else the one before is looked at.
+    `coarse` gives a solution that shows where they are; else the one before is looked at. Far from
+    the solution of a nonlinear equation its values on faces are more than such a solution.
     """
+    ways = [lambda: _inside(setup, before, coarse), lambda: _on_faces(setup)]
+    best = before
     try:
-        setup.report(Progress("fronts", 0, 0, {"residual": before.residual}))
-        seen = before if coarse is None else coarse(setup)
-        setup.run.check_time(COMPILATION)
-        best = before
-        for number, (fronts, name) in enumerate(_starts(setup, seen)):
-            own = setup.within(f"fronts {number}")
-            best = _trained(own, best, bases, fronts, activation_named(name), begin)
-            if best.report.stopped or best.residual < before.residual:
+        for way in ways if is_linear(setup.problem) else reversed(ways):
+            setup.report(Progress("fronts", 0, 0, {"residual": best.residual}))
+            setup.run.check_time(COMPILATION)
+            found = way()
+            if found is not None:
+                own = setup.within("rigid" if found.is_rigid else "fronts")
+                best = _trained(own, best, bases, found, begin)
+            if best.report.stopped or best.residual <= UNRESOLVED:
                 break
-        return best
     except Stopped as stopped:
-        return stopped_by(before, stopped, "units along fronts")
+        return stopped_by(best, stopped, "units along fronts")
+    return best
 
 
-def _starts(setup: Setup, seen: Solution) -> list[tuple[Fronts, str]]:
-    """Fronts with their profiles: those inside, and those that end on faces."""
-    dimension = setup.problem.domain.dimension
-    views = of_fronts.inside(dimension)
+class Found(NamedTuple):
+    """Curves, what is across them, and the values that showed them: on faces, only their ends."""
+
+    fronts: Fronts
+    activation: Activation
+    known: "Known"
+    is_rigid: bool
+
+
+class Known(NamedTuple):
+    """Values of u at points."""
+
+    points: Float[np.ndarray, "points d"]
+    values: Float[np.ndarray, "points fields"]
+
+
+def _inside(
+    setup: Setup, before: Solution, coarse: Callable[[Setup], Solution] | None
+) -> Found | None:
+    seen = before if coarse is None else coarse(setup)
+    views = of_fronts.inside(setup.problem.domain.dimension)
     at = setup.problem.domain.from_reference(views[1].points)
-    found = [_best(views, evaluate_solution(seen.model, seen.ansatz, at), LEFT)]
-    on_faces = _face_values(setup.problem)
-    if on_faces is not None:
-        points, values = on_faces
-        reference = setup.problem.domain.to_reference(points)
-        faces = tuple(of_fronts.OnFaces.of(reference, d, smooth) for d, smooth in ((14, 3), (30, 3)))
-        found.append(_best((faces[0], faces[1]), values, LEFT_ON_FACES, FACE_DEGREES))
-    return [each for each in found if each is not None]
+    values = evaluate_solution(seen.model, seen.ansatz, at)
+    return _best(views, Known(at, values), LEFT, of_fronts.LEVEL_DEGREES, is_rigid=False)
+
+
+def _on_faces(setup: Setup) -> Found | None:
+    given = _face_values(setup.problem)
+    if given is None:
+        return None
+    points = setup.problem.domain.to_reference(given.points)
+    views = OnFaces.of(points, *FACE_VIEWS[0]), OnFaces.of(points, *FACE_VIEWS[1])
+    return _best(views, given, LEFT_ON_FACES, FACE_DEGREES, is_rigid=True)
 
 
 def _best(
-    views: tuple[of_fronts.View, of_fronts.View],
-    values: Float[np.ndarray, "points fields"],
+    views: tuple[View, View],
+    known: Known,
     enough: float,
-    degrees: Sequence[int] = of_fronts.LEVEL_DEGREES,
-) -> tuple[Fronts, str] | None:
+    degrees: Sequence[int],
+    *,
+    is_rigid: bool,
+) -> Found | None:
     """The profile with which few fronts leave little."""
     tried = {
-        name: found_fronts(views, values, profile, degrees) for name, profile in PROFILES.items()
+        name: found_fronts(views, known.values, profile, degrees)
+        for name, profile in PROFILES.items()
     }
-    cost = lambda name: len(tried[name][0]) * tried[name][1] if len(tried[name][0]) else 1.0
+    cost = lambda name: len(tried[name][0]) * tried[name][1] or 1.0
     name = min(tried, key=cost)
     fronts, left = tried[name]
-    return (fronts, name) if len(fronts) and left < enough else None
+    if not len(fronts) or left > enough:
+        return None
+    return Found(fronts, activation_named(name), known, is_rigid)
 
 
-def _face_values(
-    problem: Problem,
-) -> tuple[Float[np.ndarray, "points d"], Float[np.ndarray, "points fields"]] | None:
+def _face_values(problem: Problem) -> Known | None:
     """What is given on faces, for one field."""
     given = [each for each in problem.conditions if isinstance(each, Dirichlet)]
     if len(problem.fields) > 1 or not given:
@@ -148,7 +181,7 @@ def _face_values(
     per_axis = round((FACE_POINTS / 4) ** (1 / (problem.domain.dimension - 1)))
     placed = place_conditions(dataclasses.replace(problem, conditions=given), per_axis)
     values = [each.target.reshape(len(each.points), 1) for each in placed]
-    return np.concatenate([each.points for each in placed]), np.concatenate(values)
+    return Known(np.concatenate([each.points for each in placed]), np.concatenate(values))
 
 
 # ---- On the equation ----
@@ -158,29 +191,31 @@ def _trained(
     setup: Setup,
     before: Solution,
     bases: Sequence[Basis],
-    fronts: Fronts,
-    activation: Activation,
+    found: Found,
     begin: float,
 ) -> Solution:
     """Larger and larger networks along the fronts; the best, or the solution before."""
     dimension = setup.problem.domain.dimension
-    sizes = SIZES if dimension == 2 else SIZES_3D
-    best, last = before, np.inf
+    sizes = ((RIGID[dimension],) if found.is_rigid else ()) + SIZES[dimension]
+    best, last, fronts, known = before, math.inf, found.fronts, found.known
     for number, size in enumerate(sizes):
-        basis = bases[min(number, len(bases) - 1)]
-        network = _network(fronts, activation, dimension, size)
+        basis = bases[max(0, min(len(bases) - 1, len(bases) + number - len(sizes)))]
+        network = _network(fronts, found.activation, dimension, size)
         try:
             setup.run.check_time(COMPILATION)
-            solution, moved = _solved(setup, before, basis, network, size, number, begin)
+            solution, moved = _solved(setup, before, basis, network, known, size, number, begin)
+            import os
+            if os.environ.get("DBG"): print("   res %.1e err %.1e"%(solution.residual, solution.rel_l2), flush=True)
         except Stopped as stopped:
             return stopped_by(best, stopped, "more units along fronts")
         if solution.residual < best.residual:
             best = solution
         if solution.report.stopped:
             return stopped_by(best, solution.report.stopped, "more units along fronts")
-        if solution.residual <= RESOLVED or (number > 1 and solution.residual > PAYS * last):
+        if solution.residual <= RESOLVED or (number > found.is_rigid and solution.residual > PAYS * last):
             break
         fronts, last = moved, min(last, solution.residual)
+        known = _known_of(solution, moved)
     return best
 
 
@@ -199,6 +234,7 @@ def _solved(
     before: Solution,
     basis: Basis,
     network: LevelSets,
+    known: Known,
     size: Size,
     number: int,
     begin: float,
@@ -208,7 +244,10 @@ def _solved(
     parameters = initial_parameters(
         network, 0, fields, bias=False, key=jax.random.key(0), dtype="float64"
     )
-    parameters = dataclasses.replace(parameters, a=jnp.zeros_like(parameters.a))
+    a, b = jnp.zeros_like(parameters.a), jnp.zeros((basis.num_terms, fields))
+    if not is_linear(problem):
+        a, b = _fitted(basis, network, known)
+    parameters = dataclasses.replace(parameters, a=a)
     columns = basis.num_terms + network.width
     placed = _placed(setup, basis, network, round(POINTS_PER_COLUMN * columns), number)
     blocks = setup.system(placed, basis, "float64", network.weights.size + network.width * fields)
@@ -216,7 +255,7 @@ def _solved(
     trained, outcome = levenberg_marquardt(
         (blocks[0], *conditions),
         (setup.fresh(basis), *conditions),
-        State(parameters, start(basis.num_terms, fields, {}, "float64")),
+        State(parameters, Unknowns(b, {})),
         problem.domain,
         iterations=size.steps,
         report=lambda step, value: setup.report(
@@ -226,23 +265,60 @@ def _solved(
     )
     count = network.weights.shape[0]
     how = f"Levenberg-Marquardt on {count} {'front' if count == 1 else 'fronts'} and the polynomial"
+    import os, time
+    if os.environ.get("DBG"): print('   ', size, basis.num_terms, network.width, sum(b.num_points for b in blocks), outcome.training, 't %.1f'%(time.perf_counter()-begin))
     found = with_network(setup, before, basis, placed, trained, outcome, how, begin)
     moved = trained.parameters.network
     assert isinstance(moved, LevelSets)
     return found, np.asarray(moved.weights)
 
 
+def _fitted(basis: Basis, network: LevelSets, known: Known) -> tuple[Array, Array]:
+    """a and b by least squares, of low degrees where the values leave them open."""
+    x = jnp.asarray(basis.domain.to_reference(known.points))
+    weights = np.concatenate(
+        [
+            (1.0 + np.asarray(basis.degrees)) ** -RELUCTANCE,
+            np.tile(
+                (1.0 + total_degree_indices(x.shape[1], network.amplitude_degree).sum(axis=1))
+                ** -RELUCTANCE,
+                network.width // network.num_amplitudes,
+            ),
+        ]
+    )
+    columns = np.concatenate([basis.table(known.points), jax.vmap(network.features)(x)], axis=1)
+    found = np.linalg.lstsq(columns * weights, known.values, rcond=ROUNDING)[0] * weights[:, None]
+    b, a = np.split(found, [basis.num_terms])
+    return jax.device_put(a), jax.device_put(b)
+
+
+def _known_of(solution: Solution, fronts: Fronts) -> Known:
+    """Values of a solution, more of them near its fronts."""
+    domain = solution.model.domain
+    reference = _near(fronts, NUM_KNOWN, domain.dimension, np.random.default_rng(0))
+    rest = np.random.default_rng(1).uniform(-1, 1, reference.shape)
+    points = domain.from_reference(np.concatenate([reference, rest]))
+    return Known(points, evaluate_solution(solution.model, solution.ansatz, points))
+
+
+def _near(
+    fronts: Fronts, count: int, dimension: int, rng: np.random.Generator
+) -> Float[np.ndarray, "points d"]:
+    """Random points, most of them where some |p| is a few units."""
+    candidates = rng.uniform(-1, 1, (CANDIDATES * count, dimension))
+    degree = of_fronts.degree_of(fronts, dimension)
+    p = of_fronts.legendre_products(candidates, degree) @ fronts.T
+    near = np.sum(1 / np.cosh(np.clip(p / 2, -300, 300)), axis=1)
+    return candidates[rng.choice(len(candidates), count, replace=False, p=near / np.sum(near))]
+
+
 def _placed(setup: Setup, basis: Basis, network: LevelSets, count: int, number: int) -> list:
     """Points that fit the basis, and as many along the curves as suit the network."""
     domain = setup.problem.domain
     rng = np.random.default_rng([setup.seed, number])
-    count = max(count, FEWEST_POINTS)
-    candidates = rng.uniform(-1, 1, (CANDIDATES * count, domain.dimension))
-    p = of_fronts.legendre_products(candidates, network.degree) @ np.asarray(network.weights).T
-    near = np.sum(1 / np.cosh(np.clip(p / 2, -300, 300)), axis=1)
-    kept = rng.choice(len(candidates), count, replace=False, p=near / np.sum(near))
+    near = _near(np.asarray(network.weights), max(count, FEWEST_POINTS), domain.dimension, rng)
     smooth = points_inside(setup.problem, max(basis.num_functions) + 3)
-    points = np.concatenate([smooth, domain.from_reference(candidates[kept])])
+    points = np.concatenate([smooth, domain.from_reference(near)])
     per_face = max(CONDITION_POINTS, setup.condition_points or 0)
     own = dataclasses.replace(setup, points=Points(points), condition_points=per_face)
     return own.placed(basis)

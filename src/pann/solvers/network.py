@@ -138,9 +138,9 @@ def solve_second_order(
 
 
 def next_to_fronts(problem: Problem, ladder: Sequence[Basis], small: Basis) -> list[Basis]:
-    """Bases next to units along fronts: the small one twice, then those up to a size."""
+    """Bases next to units along fronts: the small one, then those up to a size."""
     larger = [each for each in ladder if small.num_terms < each.num_terms <= MAX_TERMS_WITH_FRONTS]
-    return [small, small, *larger]
+    return [small, *larger]
 
 
 def _announced(setup: Setup, solution: Solution, small: Solution, networks: Networks) -> Solution:
