@@ -23,11 +23,11 @@ from pann.network.embeddings import total_degree_indices
 from pann.numerics import levenberg_marquardt as lm
 
 # Nodes along each axis by dimension.
-NODES = {1: 400, 2: 100, 3: 36}
+NODES = {1: 400, 2: 64, 3: 36}
 # The degrees that are seen, from afar and from near: up to the first, less up to the second.
 VIEWS = (14, 4), (30, 9)
 # Heights that vary, and what else the equation tells, take care of such a fraction.
-ENOUGH = 0.02
+ENOUGH = 0.06
 # Another front, or one of a higher degree, has to leave less than this of what is left.
 WORTH, HELPS = 0.8, 0.5
 MAX_FRONTS = 4
@@ -36,7 +36,7 @@ NEIGHBORS = 0.97
 # Degrees of p that are tried one after another, and the candidates that are polished.
 LEVEL_DEGREES = (1, 2, 4)
 NUM_POLISHED, NUM_REFINED = 4, 2
-ITERATIONS = 50
+ITERATIONS = 30
 
 Fronts = Float[np.ndarray, "fronts terms"]
 
@@ -155,6 +155,15 @@ def found_fronts(
             break
         fronts, left = best, after
     return fronts, left / max(whole, 1e-300)
+
+
+def refitted(
+    view: View, values: Float[np.ndarray, "nodes fields"], fronts: Fronts, profile: Profile
+) -> tuple[Fronts, float]:
+    """The same curves with another profile, and the fraction that they leave."""
+    fit = _Fit(view, view.coefficients(values.T), profile)
+    moved, left = fit.polished(fronts, (degree_of(fronts, view.dimension),))
+    return moved, left / max(float(np.linalg.norm(fit.seen)), 1e-300)
 
 
 def _cost(dimension: int, found: tuple[Fronts, float]) -> float:
