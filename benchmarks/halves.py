@@ -1,4 +1,4 @@
-"""Polynomials alone, the network alone and both, by error and seconds, all with the same time limit.
+"""Polynomials alone, the network alone and both: error and seconds under one time limit.
 
 Polynomials alone are `pann.Polynomial()`, whose degree is raised as long as there is time, and
 `pann.Elements()`, polynomials in boxes; the network alone has a constant beside it; both are
@@ -98,9 +98,7 @@ SHARP: dict[str, Callable[[], Problem]] = {
             jnp.tanh(40 * (x + y / 2 - 0.2)) + jnp.tanh(50 * (x / 3 - y + 0.1)) + jnp.cos(x + 2 * y)
         )
     ),
-    "circular front": poisson(
-        lambda x, y: jnp.tanh(50 * (jnp.sqrt(x**2 + y**2 + 1e-300) - 0.5))
-    ),
+    "circular front": poisson(lambda x, y: jnp.tanh(50 * (jnp.sqrt(x**2 + y**2 + 1e-300) - 0.5))),
     "front along a sine": poisson(
         lambda x, y: jnp.tanh(40 * (y - 0.4 * jnp.sin(2 * x))) * (1 + 0.5 * x) + jnp.sin(x * y)
     ),

@@ -19,7 +19,6 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from pann.network.activations import Activation
 from pann.network.initialization import draw_slopes
 
-
 # From powers, Legendre polynomials lose a digit every three degrees.
 MAX_POLYNOMIAL_DEGREE = 12
 

@@ -36,6 +36,11 @@ class LevelSets(eqx.Module):
         return 0.0
 
     @property
+    def embedding(self) -> None:
+        """None: the units see the coordinates."""
+        return None
+
+    @property
     def polynomials(self) -> PolynomialEmbedding:
         """What P_l and P_k are the first terms of."""
         return PolynomialEmbedding(self.num_inputs, max(self.degree, self.amplitude_degree))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from pann.network.embeddings import total_degree_indices
 from pann.numerics import levenberg_marquardt as lm
@@ -38,7 +38,7 @@ LEVEL_DEGREES = (1, 2, 4)
 NUM_POLISHED, NUM_REFINED = 4, 2
 ITERATIONS = 30
 
-Fronts = Float[np.ndarray, "fronts terms"]
+Fronts = Float[np.ndarray, "_fronts _terms"]
 
 
 class Profile(NamedTuple):
@@ -70,7 +70,9 @@ class View(abc.ABC):
         return legendre_products(self.points, degree)
 
     @abc.abstractmethod
-    def coefficients(self, values: Float[np.ndarray, "*any nodes"]) -> Float[np.ndarray, "*any seen"]:
+    def coefficients(
+        self, values: Float[np.ndarray, "*any nodes"]
+    ) -> Float[np.ndarray, "*any seen"]:
         """Of one function, or of several, from their values at the points."""
 
 
@@ -80,7 +82,7 @@ class Inside(View):
 
     degree: int
     points: Float[np.ndarray, "nodes d"]
-    analysis: Float[np.ndarray, "functions nodes"]
+    analysis: Float[np.ndarray, "functions along"]
     is_seen: Bool[np.ndarray, "..."]
 
     @classmethod
@@ -90,10 +92,12 @@ class Inside(View):
         scale = np.sqrt(np.arange(degree + 1) + 0.5)
         table = np.polynomial.legendre.legvander(nodes, degree) * scale
         total = sum(np.ix_(*[np.arange(degree + 1)] * dimension))
-        is_seen = (smooth < total) & (total <= degree)
+        is_seen = np.asarray((smooth < total) & (total <= degree))
         return cls(degree, points.reshape(-1, dimension), table.T * weights, is_seen)
 
-    def coefficients(self, values: Float[np.ndarray, "*any nodes"]) -> Float[np.ndarray, "*any seen"]:
+    def coefficients(
+        self, values: Float[np.ndarray, "*any nodes"]
+    ) -> Float[np.ndarray, "*any seen"]:
         size, before = self.analysis.shape[1], values.shape[:-1]
         array = values.reshape(*before, *[size] * self.dimension)
         for axis in range(len(before), array.ndim):
@@ -115,7 +119,9 @@ class OnFaces(View):
         left, sizes, _ = np.linalg.svd(legendre_products(points, smooth), full_matrices=False)
         return cls(degree, points, left[:, sizes > 1e-10 * sizes[0]])
 
-    def coefficients(self, values: Float[np.ndarray, "*any nodes"]) -> Float[np.ndarray, "*any nodes"]:
+    def coefficients(
+        self, values: Float[np.ndarray, "*any nodes"]
+    ) -> Float[np.ndarray, "*any nodes"]:
         return values - (values @ self.smooth) @ self.smooth.T
 
 
@@ -124,7 +130,8 @@ def legendre_products(
 ) -> Float[np.ndarray, "points terms"]:
     indices = total_degree_indices(points.shape[1], degree)
     tables = np.polynomial.legendre.legvander(points.T, degree)
-    return np.prod([table[:, column] for table, column in zip(tables, indices.T)], axis=0)
+    pairs = zip(tables, indices.T, strict=True)
+    return np.prod([table[:, column] for table, column in pairs], axis=0)
 
 
 def inside(dimension: int) -> tuple[Inside, Inside]:
@@ -172,7 +179,7 @@ def _cost(dimension: int, found: tuple[Fronts, float]) -> float:
     return left / HELPS ** sum(degree < degree_of(fronts, dimension) for degree in LEVEL_DEGREES)
 
 
-def _joined(fronts: Fronts, other: Float[np.ndarray, " terms"]) -> Fronts:
+def _joined(fronts: Fronts, other: Float[np.ndarray, " _terms"]) -> Fronts:
     size = max(fronts.shape[1], len(other))
     return np.stack([np.pad(each, (0, size - len(each))) for each in (*fronts, other)])
 
@@ -190,7 +197,9 @@ class _Fit:
         degree = degree_of(fronts, self.view.dimension)
         p = fronts @ self.view.terms(degree).T
         heights = self.view.terms(1).T
-        return self.view.coefficients((self.profile.value(p)[:, None] * heights).reshape(-1, p.shape[1])).T
+        return self.view.coefficients(
+            (self.profile.value(p)[:, None] * heights).reshape(-1, p.shape[1])
+        ).T
 
     def left(self, fronts: Fronts) -> Float[np.ndarray, "seen fields"]:
         """What the fronts leave, with the best heights."""
@@ -199,7 +208,7 @@ class _Fit:
         columns = self.columns(fronts)
         return self.seen.T - columns @ np.linalg.lstsq(columns, self.seen.T, rcond=1e-10)[0]
 
-    def candidates(self, fronts: Fronts) -> list[Float[np.ndarray, " terms"]]:
+    def candidates(self, fronts: Fronts) -> list[Float[np.ndarray, " _terms"]]:
         """Those of all straight ones and circles that explain most of what these leave."""
         left = self.left(fronts)
         scores, each = [], _catalog(self.view.dimension, self.view.degree)
@@ -258,7 +267,9 @@ class _Fit:
                 factor = (steep[number][:, None] * (heights @ height)).T[:, None] * terms.T
                 found = self.view.coefficients(factor)  # fields, terms, seen
                 found = found - (found @ q) @ q.T
-                jacobian.append(-np.moveaxis(found, 1, 2).transpose(1, 0, 2).reshape(-1, found.shape[1]))
+                jacobian.append(
+                    -np.moveaxis(found, 1, 2).transpose(1, 0, 2).reshape(-1, found.shape[1])
+                )
             matrix = np.concatenate(jacobian, axis=1)
             return matrix.T @ matrix, matrix.T @ now
 
@@ -290,7 +301,7 @@ def degree_of(fronts: Fronts, dimension: int) -> int:
     return next(d for d in itertools.count() if len(total_degree_indices(dimension, d)) == size)
 
 
-def _catalog(dimension: int, degree: int) -> list[Float[np.ndarray, " terms"]]:
+def _catalog(dimension: int, degree: int) -> list[Float[np.ndarray, " _terms"]]:
     """Straight fronts in all directions, and circles, as wide as the basis sees them."""
     steep = degree / 3.0
     directions = _directions(dimension)

@@ -30,8 +30,8 @@ from pann.pde.problem import Problem
 from pann.points import Points
 from pann.runtime.limits import Progress, Stopped
 from pann.solvers import fronts as of_fronts
-from pann.solvers.fronts import ARCTAN, TANH, Fronts, OnFaces, View, found_fronts
 from pann.solvers.determinacy import is_linear
+from pann.solvers.fronts import ARCTAN, TANH, Fronts, OnFaces, View, found_fronts
 from pann.solvers.inverse import is_inverse
 from pann.solvers.levenberg import State, levenberg_marquardt
 from pann.solvers.newton import Unknowns
@@ -209,7 +209,9 @@ def _trained(
             best = solution
         if solution.report.stopped:
             return stopped_by(best, solution.report.stopped, "more units along fronts")
-        if solution.residual <= RESOLVED or (number > found.is_rigid and solution.residual > PAYS * last):
+        if solution.residual <= RESOLVED or (
+            number > found.is_rigid and solution.residual > PAYS * last
+        ):
             break
         fronts, last = moved, min(last, solution.residual)
         known = _known_of(solution, moved)

@@ -186,9 +186,7 @@ def free_columns(state: State) -> Bool[np.ndarray, " parameters"]:
     """Which of the network's trained numbers are eliminated with b: a of level sets."""
     moving = eqx.filter(network_only(state.parameters), trainable(state.parameters))
     has_free = isinstance(state.parameters.network, LevelSets)
-    labels = [
-        np.full(leaf.size, has_free and leaf is moving.a) for leaf in jax.tree.leaves(moving)
-    ]
+    labels = [np.full(leaf.size, has_free and leaf is moving.a) for leaf in jax.tree.leaves(moving)]
     return np.concatenate(labels)
 
 
