@@ -73,7 +73,7 @@ CONDITION_POINTS = 400
 # Values that a nonlinear equation is begun with; what they leave open is of low degrees.
 NUM_KNOWN, RELUCTANCE, ROUNDING = 2_000, 3.0, 1e-10
 # Compilation of a size, in seconds.
-COMPILATION = 3.0
+COMPILATION = 6.0
 
 
 def may_have_fronts(problem: Problem, precision: str) -> bool:
