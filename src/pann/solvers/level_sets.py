@@ -41,6 +41,8 @@ from pann.solvers.solution import Solution
 from pann.solvers.trained import with_network
 
 DIMENSIONS = 2, 3
+# Where fronts are looked for.
+INSIDE, ON_FACES = "inside", "on faces"
 # Fronts that leave more than this of what is seen are none, and on faces.
 LEFT, LEFT_ON_FACES = 0.15, 0.1
 # Curves that leave more are not yet where the equation has them.
@@ -89,28 +91,38 @@ def may_have_fronts(problem: Problem, precision: str) -> bool:
     )
 
 
+def order_of_ways(problem: Problem) -> tuple[str, ...]:
+    """Where fronts are looked for first.
+
+    Far from the solution of a nonlinear equation its values on faces say more than a coarse one.
+    """
+    return (INSIDE, ON_FACES) if is_linear(problem) else (ON_FACES, INSIDE)
+
+
 def better_with_fronts(
     setup: Setup,
     before: Solution,
+    *,
+    small: Solution,
     bases: Sequence[Basis],
+    ways: Sequence[str],
     coarse: Callable[[Setup], Solution] | None,
     begin: float,
 ) -> Solution:
     """The solution with units along fronts next to the last of the bases, or the one before.
 
-    `coarse` gives a solution that shows where they are; else the one before is looked at. Far from
-    the solution of a nonlinear equation its values on faces are more than such a solution.
+    `coarse` gives a solution that shows where they are; else the one before is looked at. `small`
+    is a polynomial's.
     """
-    ways = [lambda: _inside(setup, before, coarse), lambda: _on_faces(setup)]
     best = before
     try:
-        for way in ways if is_linear(setup.problem) else reversed(ways):
+        for way in ways:
             setup.report(Progress("fronts", 0, 0, {"residual": best.residual}))
             setup.run.check_time(COMPILATION)
-            found = way()
+            found = _on_faces(setup) if way == ON_FACES else _inside(setup, before, coarse)
             if found is not None:
-                own = setup.within("rigid" if found.is_rigid else "fronts")
-                best = _trained(own, best, bases, found, begin)
+                own = setup.within(f"fronts {way}")
+                best = _trained(own, best, small, bases, found, begin)
             if best.report.stopped or best.residual <= UNRESOLVED:
                 break
     except Stopped as stopped:
@@ -189,6 +201,7 @@ def _face_values(problem: Problem) -> Known | None:
 def _trained(
     setup: Setup,
     before: Solution,
+    small: Solution,
     bases: Sequence[Basis],
     found: Found,
     begin: float,
@@ -202,7 +215,7 @@ def _trained(
         network = _network(fronts, found.activation, dimension, size)
         try:
             setup.run.check_time(COMPILATION)
-            solution, moved = _solved(setup, before, basis, network, known, size, number, begin)
+            solution, moved = _solved(setup, small, basis, network, known, size, number, begin)
         except Stopped as stopped:
             return stopped_by(best, stopped, "more units along fronts")
         if solution.residual < best.residual:
@@ -230,7 +243,7 @@ def _network(fronts: Fronts, activation: Activation, dimension: int, size: Size)
 
 def _solved(
     setup: Setup,
-    before: Solution,
+    small: Solution,
     basis: Basis,
     network: LevelSets,
     known: Known,
@@ -264,7 +277,7 @@ def _solved(
     )
     count = network.weights.shape[0]
     how = f"Levenberg-Marquardt on {count} {'front' if count == 1 else 'fronts'} and the polynomial"
-    found = with_network(setup, before, basis, placed, trained, outcome, how, begin)
+    found = with_network(setup, small, basis, placed, trained, outcome, how, begin)
     moved = trained.parameters.network
     assert isinstance(moved, LevelSets)
     return found, np.asarray(moved.weights)

@@ -26,9 +26,16 @@ from pann.pde.checks import has_integrals
 from pann.pde.collocation import Block, ChunkedBlock
 from pann.pde.problem import Problem
 from pann.runtime.limits import Progress, Stopped, product_rate
+from pann.solvers.determinacy import is_linear
 from pann.solvers.gradual import gradual, has_a_first_step
 from pann.solvers.inverse import is_inverse, solve_inverse
-from pann.solvers.level_sets import better_with_fronts, may_have_fronts
+from pann.solvers.level_sets import (
+    INSIDE,
+    ON_FACES,
+    better_with_fronts,
+    may_have_fronts,
+    order_of_ways,
+)
 from pann.solvers.levenberg import LevenbergOutcome, State, levenberg_marquardt, residual_sizes
 from pann.solvers.newton import Blocks, Unknowns
 from pann.solvers.polynomial import (
@@ -110,13 +117,23 @@ def solve_second_order(
             begin,
             has_elements=elements is not None or has_fronts,
         )
-        if elements is not None and solution.residual > UNRESOLVED and not solution.report.stopped:
+        with_fronts = functools.partial(
+            better_with_fronts,
+            small=small,
+            bases=next_to_fronts(problem, ladder, small.model.product_basis),
+        )
+        asks = lambda: solution.residual > UNRESOLVED and not solution.report.stopped
+        is_begun = elements is not None and has_fronts and not is_linear(problem)
+        if is_begun and asks():
+            # Newton's method on elements begins at zero, far from fronts that faces show.
+            solution = with_fronts(setup, solution, ways=(ON_FACES,), coarse=None, begin=begin)
+        if elements is not None and asks():
             solution = elements(setup, solution, begin=begin)
             # What elements made is finer than anything that would be made to be looked at.
             coarse = None
-        if has_fronts and solution.residual > UNRESOLVED and not solution.report.stopped:
-            bases = next_to_fronts(problem, ladder, small.model.product_basis)
-            solution = better_with_fronts(setup, solution, bases, coarse, begin)
+        if has_fronts and asks():
+            ways = (INSIDE,) if is_begun else order_of_ways(problem)
+            solution = with_fronts(setup, solution, ways=ways, coarse=coarse, begin=begin)
         is_resolved = solution.residual <= UNRESOLVED
         has_fronts = isinstance(solution.model.parameters.network, LevelSets)
         has_network = not is_resolved or (networks.asked_for and not has_fronts)
