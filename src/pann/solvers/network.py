@@ -133,7 +133,10 @@ def solve_second_order(
             coarse = None
         if has_fronts and asks():
             ways = (INSIDE,) if is_begun else order_of_ways(problem)
+            polynomial = solution
             solution = with_fronts(setup, solution, ways=ways, coarse=coarse, begin=begin)
+            if elements is None and asks():
+                solution = _higher(setup, ladder, polynomial, solution, begin)
         is_resolved = solution.residual <= UNRESOLVED
         has_fronts = isinstance(solution.model.parameters.network, LevelSets)
         has_network = not is_resolved or (networks.asked_for and not has_fronts)
@@ -152,6 +155,24 @@ def solve_second_order(
     if is_inverse(problem) and solution.model.num_units > 0:
         stop = f"parameters fitted with the network, deviations unknown; {stop}"
     return with_report(solution, trials=figures, stop=stop)
+
+
+def _higher(
+    setup: Setup,
+    ladder: Sequence[Basis],
+    polynomial: Solution,
+    solution: Solution,
+    begin: float,
+) -> Solution:
+    """The degrees that fronts were to spare, or the solution if that is better."""
+    num_terms = polynomial.model.product_basis.num_terms
+    rest = [each for each in ladder if each.num_terms > num_terms]
+    if not rest:
+        return solution
+    last, _ = climb(setup, rest, polynomial.model.precision, polynomial, begin)
+    if last.residual < solution.residual:
+        return last
+    return stopped_by(solution, last.report.stopped) if last.report.stopped else solution
 
 
 def next_to_fronts(problem: Problem, ladder: Sequence[Basis], small: Basis) -> list[Basis]:
