@@ -32,7 +32,7 @@ NAMES = {
     "windows": "evolution problems in windows of time, against the references",
     "tolerance": "a tolerance instead of sizes, every problem: estimates and true errors",
     "trust": "random problems, ill-posed ones too: is what the solver says true?",
-    "halves": "the PANN against its halves on all problems, and on thin layers",
+    "halves": "polynomials, boxes, the network and both at equal time: sharp problems",
     "classical": "Poisson, Allen-Cahn and KdV against dedicated spectral solvers",
     "sharp": "layers, shocks, peaks and jumps without options, beside solvers of a page",
     "kills": "processes killed at random moments and resumed: is the model the same?",

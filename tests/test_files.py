@@ -22,7 +22,15 @@ from pann.basis import Legendre, PiecewiseLegendre, make_basis
 from pann.domain import Box
 from pann.io import FileError, load, model_state, read, save, write
 from pann.model.pann import PANN
-from pann.network import AxisUnits, Circles, PeriodicFeatures, RandomFourier, RePU, activation_named
+from pann.network import (
+    AxisUnits,
+    Circles,
+    PeriodicFeatures,
+    PolynomialFeatures,
+    RandomFourier,
+    RePU,
+    activation_named,
+)
 from pann.network.activations import Tanh
 
 DOMAIN = Box(x=(0.1, 3.0), y=(-2.0, -1.0))
@@ -114,6 +122,7 @@ VARIANTS = {
         "activation": "sin",
     },
     "rectified": {"embedding": PeriodicFeatures(3, 2, rectified=True)},
+    "polynomial": {"embedding": PolynomialFeatures(3), "activation": "arctan"},
     "axis units": {"embedding": AxisUnits(5), "activation": RePU(3)},
     "chebyshev": {"options": {"families": "chebyshev", "scaling": "orthonormal"}},
     "mixed families": {"domain": MIXED, "options": {"families": {"s": "chebyshev"}}},

@@ -23,6 +23,8 @@ from pann.network import (
     Glorot,
     PeriodicEmbedding,
     PeriodicFeatures,
+    PolynomialEmbedding,
+    PolynomialFeatures,
     RandomFourier,
     RandomFourierFeatures,
     RePU,
@@ -423,6 +425,7 @@ def test_axis_units_match_a_loop_over_units(dtype, rng):
         (AxisUnits(11), AxisEmbedding, 11),
         (Circles((0, 2)), CircleEmbedding, 5),
         (Circles((1,), 6), CircleEmbedding, 12),
+        (PolynomialFeatures(3), PolynomialEmbedding, 20),
     ],
 )
 def test_options_build_their_embedding(options, kind, num_outputs):

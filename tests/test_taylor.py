@@ -17,6 +17,7 @@ from pann.network import (
     AxisEmbedding,
     CircleEmbedding,
     PeriodicEmbedding,
+    PolynomialEmbedding,
     RandomFourierFeatures,
     RePU,
     activation_named,
@@ -86,6 +87,7 @@ def make_network(
             RandomFourierFeatures(normal(2, dimension + 1)),
         ),
         "periodic": PeriodicEmbedding(normal(dimension, 2), rectified=False, **waves),
+        "polynomial": PolynomialEmbedding(dimension, 3),
     }
     options = {"dimension": dimension, "dtype": dtype, "embedding": embeddings[embedding]}
     widths = (3,) if embedding else (5, 3)
@@ -193,7 +195,7 @@ def test_smoothness_counts_derivatives():
 @pytest.mark.parametrize("dimension", [1, 2, 3])
 @pytest.mark.parametrize(
     "activation, embedding",
-    [("tanh", name) for name in (None, "fourier", "periodic", "axes", *CIRCLES)]
+    [("tanh", name) for name in (None, "fourier", "periodic", "axes", "polynomial", *CIRCLES)]
     + [("sin", None), (RePU(4), None)],
 )
 def test_every_derivative_up_to_the_fourth_equals_a_nested_one(activation, embedding, dimension):

@@ -17,7 +17,15 @@ from pann.methods import (
     Windows,
 )
 from pann.model.pann import PANN
-from pann.network import AxisUnits, Complementary, Glorot, PeriodicFeatures, RandomFourier, RePU
+from pann.network import (
+    AxisUnits,
+    Complementary,
+    Glorot,
+    PeriodicFeatures,
+    PolynomialFeatures,
+    RandomFourier,
+    RePU,
+)
 from pann.pde import Data, Dirichlet, Initial, Integral, Interface, Neumann, Problem, Robin
 from pann.reader import load
 from pann.regression.batch import fit_together
@@ -92,6 +100,7 @@ __all__ = [
     "PeriodicFeatures",
     "Place",
     "Polynomial",
+    "PolynomialFeatures",
     "Problem",
     "Products",
     "Prune",

@@ -45,24 +45,29 @@ from pann.network import (
     MLP,
     AxisEmbedding,
     CircleEmbedding,
+    LevelSets,
     ModifiedMLP,
     PeriodicEmbedding,
+    PolynomialEmbedding,
     ProductUnits,
     RandomFourierFeatures,
     RePU,
     check_gated_widths,
 )
 from pann.network.activations import ACTIVATIONS
+from pann.network.embeddings import MAX_POLYNOMIAL_DEGREE, total_degree_indices
 
 MAX_FUNCTIONS = 1_000_000  # of one variable, over all axes of a basis
 MAX_BREAKS = 1_000
 MAX_NODES, MAX_ELEMENT_TERMS = 1_000_000, 100_000_000
 MAX_POWER = 100
+MAX_LEVEL_SET_INPUTS = 6
 
 SIZE = Plain(integer(1))
 TEXT = Plain(check_text)
 NUMBER = Plain(check_number, float)
 FLAG = Plain(check_bool)
+DEGREE = Plain(integer(0, MAX_POLYNOMIAL_DEGREE))
 NAMES = Listed(TEXT)
 
 
@@ -286,6 +291,12 @@ EMBEDDING = OneOf(
             build=_circles,
             optional=("num_frequencies",),
         ),
+        "polynomial": Record(
+            PolynomialEmbedding,
+            _EMBEDDING,
+            {"num_inputs": SIZE, "degree": DEGREE},
+            check=_check_inputs,
+        ),
     },
 )
 
@@ -339,6 +350,26 @@ def _gated_shapes(values: Values) -> dict[str, Any]:
     return shapes | encoders
 
 
+def _check_level_sets(values: Values) -> None:
+    _check_inputs(values)
+    if values.kept is not None:
+        kept = np.asarray(values.kept).tolist()
+        amplitudes = len(total_degree_indices(values.num_inputs, values.amplitude_degree))
+        for unit in kept:
+            size = values.num_units * (values.num_derivatives + 1) * amplitudes
+            integer(0, size - 1)(unit, "a kept unit")
+        if len(set(kept)) < len(kept):
+            raise FileError("each unit must be kept once")
+
+
+def _level_set_shapes(values: Values) -> Shapes:
+    # One number in a file can make the products of many inputs anything.
+    if values.num_inputs > MAX_LEVEL_SET_INPUTS:
+        raise FileError(f"level sets have at most {MAX_LEVEL_SET_INPUTS} inputs")
+    terms = len(total_degree_indices(values.num_inputs, values.degree))
+    return {"weights": (values.precision, (values.num_units, terms))}
+
+
 _LAYERS = {
     "widths": Plain(_widths),
     "activation": ACTIVATION,
@@ -359,7 +390,23 @@ NETWORK = OneOf(
             _gated_shapes,
             derived={**_LAYER_WIDTHS, "dropout": lambda network: network.dropout},
             check=_check_gates,
-        )
+        ),
+        "level_sets": Record(
+            LevelSets,
+            "the network",
+            {
+                "activation": ACTIVATION,
+                "num_units": SIZE,
+                "num_inputs": SIZE,
+                "degree": DEGREE,
+                "amplitude_degree": DEGREE,
+                "num_derivatives": Plain(integer(0, MAX_POLYNOMIAL_DEGREE)),
+                "kept": Optional(Plain(_kept_units, lambda kept: np.asarray(kept).tolist())),
+            },
+            _level_set_shapes,
+            derived={"num_units": lambda network: network.weights.shape[0]},
+            check=_check_level_sets,
+        ),
     },
     tag="kind",
     untagged=Record(

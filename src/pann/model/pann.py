@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from pann.basis import Basis, ElementBasis
 from pann.domain import Box
 from pann.model.extrapolation import clipped, margins
-from pann.network import Network, ProductUnits, RandomFourierFeatures
+from pann.network import LevelSets, Network, ProductUnits, RandomFourierFeatures
 from pann.points import checked_coordinates, from_array
 from pann.runtime.compile import compiled
 
@@ -37,7 +37,7 @@ class Parameters(eqx.Module):
     constraints where each trial has its own.
     """
 
-    network: Network | None
+    network: Network | LevelSets | None
     a: Float[Array, "*trials width outputs"]
     b: Float[Array, "*trials terms outputs"]
     bias: Float[Array, "*trials outputs"] | None
@@ -103,7 +103,7 @@ class Parameters(eqx.Module):
 
 
 def initial_parameters(
-    network: Network | None,
+    network: Network | LevelSets | None,
     num_terms: int,
     num_outputs: int,
     *,

@@ -10,10 +10,13 @@ from pann.network.embeddings import (
     EmbeddingOptions,
     PeriodicEmbedding,
     PeriodicFeatures,
+    PolynomialEmbedding,
+    PolynomialFeatures,
     RandomFourier,
     RandomFourierFeatures,
 )
 from pann.network.initialization import Complementary, Glorot, Initialization, draw_slopes
+from pann.network.level_sets import LevelSets
 from pann.network.mlp import MLP, ModifiedMLP, Network, check_gated_widths, draw_network
 from pann.network.spline_products import ProductUnits
 
@@ -29,10 +32,13 @@ __all__ = [
     "EmbeddingOptions",
     "Glorot",
     "Initialization",
+    "LevelSets",
     "ModifiedMLP",
     "Network",
     "PeriodicEmbedding",
     "PeriodicFeatures",
+    "PolynomialEmbedding",
+    "PolynomialFeatures",
     "ProductUnits",
     "RandomFourier",
     "RandomFourierFeatures",

@@ -87,6 +87,24 @@ class Sin(Activation):
 
 
 @dataclasses.dataclass(frozen=True)
+class Arctan(Activation):
+    """f^(k) = (k - 1)! cos^k t sin k (t + pi / 2) with t = arctan z: fronts with long tails."""
+
+    smoothness = math.inf
+
+    def __call__(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        return jnp.arctan(x)
+
+    def derivatives(self, z: Float[Array, "*shape"], order: int) -> list[Float[Array, "*shape"]]:
+        t = jnp.arctan(z)
+        cosine = 1 / jnp.sqrt(1 + z * z)
+        return [t] + [
+            math.factorial(k - 1) * cosine**k * jnp.sin(k * (t + math.pi / 2))
+            for k in range(1, order + 1)
+        ]
+
+
+@dataclasses.dataclass(frozen=True)
 class ReLU(Activation):
     """max(0, x)."""
 
@@ -134,6 +152,7 @@ ACTIVATIONS: dict[str, Activation] = {
     "relu": ReLU(),
     "repu": RePU(),
     "sin": Sin(),
+    "arctan": Arctan(),
 }
 
 

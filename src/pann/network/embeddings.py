@@ -1,19 +1,26 @@
-"""What a network sees of its inputs: the coordinates themselves, sines of them, or axis units.
+"""What a network sees of its inputs: coordinates, polynomials or sines of them, or axis units.
 
-An embedding is built from its arrays. The options `RandomFourier`, `PeriodicFeatures`, `AxisUnits`
-and `Circles` say which one to make; `build` draws its arrays for a number of inputs.
+An embedding is built from its arrays. The options `RandomFourier`, `PeriodicFeatures`, `AxisUnits`,
+`Circles` and `PolynomialFeatures` say which one to make; `build` draws its arrays for a number of
+inputs.
 """
 
 import abc
 import dataclasses
+import functools
+import itertools
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from pann.network.activations import Activation
 from pann.network.initialization import draw_slopes
+
+# From powers, Legendre polynomials lose a digit every three degrees.
+MAX_POLYNOMIAL_DEGREE = 12
 
 
 class RandomFourierFeatures(eqx.Module):
@@ -109,7 +116,64 @@ class CircleEmbedding(eqx.Module):
         return circles if self.waves is None else self.waves(circles)
 
 
-Embedding = RandomFourierFeatures | PeriodicEmbedding | AxisEmbedding | CircleEmbedding
+class PolynomialEmbedding(eqx.Module):
+    """prod_i P_{k_i}(x_i) for all |k| <= degree, Legendre polynomials, by increasing |k|.
+
+    A unit f(w . P(x) + b) of the first layer then lies along a curve, the zeros of a polynomial.
+    """
+
+    num_inputs: int = eqx.field(static=True)
+    degree: int = eqx.field(static=True)
+
+    @property
+    def indices(self) -> Int[np.ndarray, "terms inputs"]:
+        """The k of each output: the constant, the coordinates, then products."""
+        return total_degree_indices(self.num_inputs, self.degree)
+
+    @property
+    def num_outputs(self) -> int:
+        return len(self.indices)
+
+    def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
+        return self.derivative(x[None], (0,) * self.num_inputs)[0]
+
+    def derivative(
+        self, x: Float[Array, "points inputs"], order: tuple[int, ...]
+    ) -> Float[Array, "points outputs"]:
+        """D^order of all outputs."""
+        factors = [
+            _legendre(x[:, axis], self.degree, count)[:, self.indices[:, axis]]
+            for axis, count in enumerate(order)
+        ]
+        return functools.reduce(jnp.multiply, factors)
+
+
+@functools.cache
+def total_degree_indices(num_inputs: int, degree: int) -> Int[np.ndarray, "terms inputs"]:
+    """All multi-indices of this total degree or less, by total degree."""
+    every = itertools.product(range(degree + 1), repeat=num_inputs)
+    kept = sorted((k for k in every if sum(k) <= degree), key=lambda k: (sum(k), k[::-1]))
+    return np.array(kept, int).reshape(-1, num_inputs)
+
+
+def _legendre(x: Float[Array, " points"], degree: int, count: int) -> Float[Array, "points terms"]:
+    """The derivatives of P_0, ..., P_degree of this order, from powers: degrees are low."""
+    coefficients = np.zeros((degree + 1, degree + 1))
+    for k in range(degree + 1):
+        polynomial = np.polynomial.Legendre.basis(k).convert(kind=np.polynomial.Polynomial)
+        found = polynomial.deriv(count).coef if count else polynomial.coef
+        coefficients[: len(found), k] = found
+    powers = jnp.stack([x**k for k in range(degree + 1)], axis=1)
+    return powers @ jnp.asarray(coefficients, x.dtype)
+
+
+Embedding = (
+    RandomFourierFeatures
+    | PeriodicEmbedding
+    | AxisEmbedding
+    | CircleEmbedding
+    | PolynomialEmbedding
+)
 
 
 class EmbeddingOptions(abc.ABC):
@@ -213,3 +277,22 @@ class Circles(EmbeddingOptions):
             options = RandomFourier(self.frequencies, self.scale)
             waves = options.build(num_inputs + len(self.axes), activation, key=key, dtype=dtype)
         return CircleEmbedding(self.axes, num_inputs, waves)
+
+
+@dataclasses.dataclass(frozen=True)
+class PolynomialFeatures(EmbeddingOptions):
+    """`PolynomialEmbedding`: products of the coordinates up to this total degree."""
+
+    degree: int = 2
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.degree <= MAX_POLYNOMIAL_DEGREE:
+            raise ValueError(
+                f"degree must be between 1 and {MAX_POLYNOMIAL_DEGREE}, got {self.degree}; "
+                "polynomials of higher degrees are the model's other half"
+            )
+
+    def build(
+        self, num_inputs: int, activation: Activation, *, key: PRNGKeyArray, dtype: str
+    ) -> PolynomialEmbedding:
+        return PolynomialEmbedding(num_inputs, self.degree)

@@ -32,6 +32,7 @@ from pann.network.embeddings import (
     CircleEmbedding,
     Embedding,
     PeriodicEmbedding,
+    PolynomialEmbedding,
     RandomFourierFeatures,
 )
 from pann.network.jets import (
@@ -48,6 +49,7 @@ from pann.network.jets import (
     propagated,
     value_of,
 )
+from pann.network.level_sets import LevelSets
 from pann.network.mlp import MLP, ModifiedMLP, Network
 from pann.runtime.platform import on_cpu
 
@@ -66,6 +68,8 @@ def feature_derivatives(
 ) -> dict[Derivative, Float[Array, "points width"]]:
     """D^order psi(x_i) for each order, a multi-index over the inputs: (0, 2) is d^2/dy^2."""
     check_orders(network, x.shape[1], orders)
+    if isinstance(network, LevelSets):
+        return _level_sets(network, x, orders)
     if not isinstance(network, Network):
         return gathered(_nested(network.features, x, in_terms(orders)), orders)
     if not orders:
@@ -117,6 +121,32 @@ def _gated_layers(
     return {order: u[order] + product[order] for order in orders}
 
 
+def _level_sets(
+    network: LevelSets, x: Float[Array, "points d"], orders: tuple[Derivative, ...]
+) -> Jet:
+    """P_k times f^(r)(p_j), every r from the same derivatives of f."""
+    needed = propagated(orders)
+    terms = gathered(_embed(network.polynomials, x, in_terms(needed)), needed)
+    size = network.weights.shape[1]
+    p = linear(network.weights, 0.0, {order: each[:, :size] for order, each in terms.items()})
+    highest = max(map(degree, orders), default=0)
+    profile = network.activation.derivatives(value_of(p), highest + network.num_derivatives)
+    profiles = [compose(profile[r:], p, needed) for r in range(network.num_derivatives + 1)]
+    # A column for each unit, derivative and amplitude.
+    repeats, tiles = network.num_amplitudes, network.weights.shape[0] * len(profiles)
+    front = {
+        order: jnp.repeat(
+            jnp.stack([each[order] for each in profiles], axis=2).reshape(len(x), -1),
+            repeats,
+            axis=1,
+        )
+        for order in needed
+    }
+    amplitude = {order: jnp.tile(each[:, :repeats], (1, tiles)) for order, each in terms.items()}
+    jet = multiply(front, amplitude, orders)
+    return jet if network.kept is None else {o: each[:, network.kept] for o, each in jet.items()}
+
+
 def smoothness(activation: Activation) -> int | None:
     """How many derivatives the activation has: ReLU 1, RePU(p) p; None for infinitely many."""
     return None if math.isinf(activation.smoothness) else int(activation.smoothness)
@@ -132,7 +162,7 @@ def check_orders(
                 f"{order} is no derivative of a function of {num_inputs} inputs; "
                 f"give {num_inputs} numbers from 0, such as {(2,) + (0,) * (num_inputs - 1)}"
             )
-    if not isinstance(network, Network) or not orders:
+    if not isinstance(network, Network | LevelSets) or not orders:
         return
     highest = max(orders, key=degree)
     for name, limit, cure in _limits(network):
@@ -143,9 +173,14 @@ def check_orders(
             )
 
 
-def _limits(network: Network) -> Iterator[tuple[str, int | None, str]]:
+def _limits(network: Network | LevelSets) -> Iterator[tuple[str, int | None, str]]:
     """Bounds on the order of a derivative: what has it, the bound, and what to use instead."""
     cure = "the activation tanh or sin, or RePU of a higher power"
+    if isinstance(network, LevelSets):
+        limit = smoothness(network.activation)
+        own = None if limit is None else limit - network.num_derivatives
+        yield f"the activation {network.activation}", own, cure
+        return
     yield f"the activation {network.activation}", smoothness(network.activation), cure
     embedding = network.embedding
     if isinstance(embedding, AxisEmbedding):
@@ -193,6 +228,8 @@ def _embed(
             return activate(embedding.activation, units, pure)
         case PeriodicEmbedding():
             return _periodic(embedding, x, jet, pure)
+        case PolynomialEmbedding():
+            return {order: embedding.derivative(x, order) for order in needed}
         case CircleEmbedding():
             circles = _circles(embedding, jet, pure)
             return circles if embedding.waves is None else _random(embedding.waves, circles, needed)

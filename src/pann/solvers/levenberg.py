@@ -1,7 +1,8 @@
 """Levenberg-Marquardt on a network together with a polynomial, which is not damped.
 
 The columns of b, and of the equation's unknown parameters, are eliminated from every step
-(`pann.numerics.levenberg_marquardt`). One iteration is one compiled program.
+(`pann.numerics.levenberg_marquardt`); so are those of a next to level sets, which have many psi for
+few trained numbers. One iteration is one compiled program.
 """
 
 import dataclasses
@@ -19,6 +20,7 @@ from threadpoolctl import threadpool_limits
 from pann.domain import Box
 from pann.io.checkpoint import NOWHERE, Checkpoint, Saved, packed, unpacked
 from pann.model.pann import Parameters, trainable
+from pann.network import LevelSets
 from pann.numerics import levenberg_marquardt as lm
 from pann.numerics.levenberg_marquardt import DampedProblem, Damping
 from pann.pde.collocation import Block, ChunkedBlock, Columns
@@ -155,8 +157,12 @@ def try_steps(
     """Steps with more and more damping, then shorter and shorter ones, until one is accepted."""
     problem = linearized(blocks, state, domain)
 
+    is_free = free_columns(state)
+
     def propose(damping: Array, length: Array) -> tuple[State, Array, Array]:
-        step, step_b, predicted = problem.step(damping)
+        step, free, predicted = problem.step(damping)
+        step_b, step_a = jnp.split(free, [len(free) - np.sum(is_free)])
+        step = jnp.zeros(len(is_free), step.dtype).at[~is_free].set(step).at[is_free].set(step_a)
         proposal = State(
             moved_network(state.parameters, length * step),
             jax.tree.map(jnp.subtract, state.unknowns, in_parts(length * step_b, state.unknowns)),
@@ -171,7 +177,17 @@ def try_steps(
 def linearized(blocks: Blocks, state: State, domain: Box) -> DampedProblem:
     """The linear problem of a step: the network's parameters are damped, b is not."""
     residual, by_b, by_network = jacobians(blocks, state, domain)
-    return lm.damped_problem(by_network, residual, by_b)
+    is_free = free_columns(state)
+    free = jnp.concatenate([by_b, by_network[:, is_free]], axis=1)
+    return lm.damped_problem(by_network[:, ~is_free], residual, free)
+
+
+def free_columns(state: State) -> Bool[np.ndarray, " parameters"]:
+    """Which of the network's trained numbers are eliminated with b: a of level sets."""
+    moving = eqx.filter(network_only(state.parameters), trainable(state.parameters))
+    has_free = isinstance(state.parameters.network, LevelSets)
+    labels = [np.full(leaf.size, has_free and leaf is moving.a) for leaf in jax.tree.leaves(moving)]
+    return np.concatenate(labels)
 
 
 def residual_norm(blocks: Blocks, state: State, domain: Box) -> Float[Array, ""]:

@@ -21,13 +21,21 @@ import numpy as np
 from pann.basis import Basis
 from pann.model.architecture import Architecture
 from pann.model.pann import Parameters
-from pann.network import Complementary
+from pann.network import Complementary, LevelSets
 from pann.pde.checks import has_integrals
 from pann.pde.collocation import Block, ChunkedBlock
+from pann.pde.problem import Problem
 from pann.runtime.limits import Progress, Stopped, product_rate
-from pann.solvers.assessment import indicator, relative_errors
+from pann.solvers.determinacy import is_linear
 from pann.solvers.gradual import gradual, has_a_first_step
 from pann.solvers.inverse import is_inverse, solve_inverse
+from pann.solvers.level_sets import (
+    INSIDE,
+    ON_FACES,
+    better_with_fronts,
+    may_have_fronts,
+    order_of_ways,
+)
 from pann.solvers.levenberg import LevenbergOutcome, State, levenberg_marquardt, residual_sizes
 from pann.solvers.newton import Blocks, Unknowns
 from pann.solvers.polynomial import (
@@ -40,6 +48,7 @@ from pann.solvers.polynomial import (
 )
 from pann.solvers.setup import Setup
 from pann.solvers.solution import Solution, progress_of, trial_figures, with_report
+from pann.solvers.trained import with_network
 
 # A network that leaves more than this fraction of the residual is of little help.
 LITTLE = 0.1
@@ -52,6 +61,8 @@ SMOOTH = 0.5, 4.0
 POINTS_PER_PARAMETER = 4
 # Programs of a network are compiled in about so many seconds, in which nothing can be stopped.
 COMPILATION_SECONDS = 10.0
+# Next to fronts the polynomial is not projected out of as many columns.
+MAX_TERMS_WITH_FRONTS = 600
 # Floating-point operations of a step over rows x columns^2, the Jacobian's included.
 STEP_WORK = 6.0
 
@@ -63,7 +74,7 @@ class Networks:
     """What is tried: architectures that compete, each of them from so many seeds.
 
     If they are `asked_for` one is trained in any case. The first trial goes on with the network of
-    `start_from`, if there is one.
+    `start_from`, if there is one. With `fronts` units along fronts are tried before.
     """
 
     architectures: Sequence[Architecture]
@@ -71,6 +82,7 @@ class Networks:
     asked_for: bool
     trials: int = 1
     start_from: Solution | None = None
+    fronts: bool = False
 
 
 def solve_second_order(
@@ -80,11 +92,12 @@ def solve_second_order(
     networks: Networks,
     begin: float,
     elements: Callable[..., Solution] | None = None,
+    coarse: Callable[[Setup], Solution] | None = None,
 ) -> Solution:
     """Raise the degree until resolved; then a network if asked for, or if that is not enough.
 
     `elements`, where they are allowed, come between the two: they take the polynomial's solution
-    and give a better one, or the same.
+    and give a better one, or the same. So do units along fronts, which `coarse` shows.
 
     Where parameters are to be found from data, a small residual is not all, and a network is
     trained only if asked for. A network cannot be integrated: equations with integrals are left to
@@ -95,13 +108,38 @@ def solve_second_order(
         solution, small, setup, _ = solve_inverse(setup, ladder, first.precision, start_from, begin)
         has_network = networks.asked_for
     else:
-        has_elements = elements is not None
+        has_fronts = networks.fronts and may_have_fronts(problem, first.precision)
         solution, small = climb(
-            setup, ladder, first.precision, start_from, begin, has_elements=has_elements
+            setup,
+            ladder,
+            first.precision,
+            start_from,
+            begin,
+            has_elements=elements is not None or has_fronts,
         )
-        if elements is not None and solution.residual > UNRESOLVED and not solution.report.stopped:
+        with_fronts = functools.partial(
+            better_with_fronts,
+            small=small,
+            bases=next_to_fronts(problem, ladder, small.model.product_basis),
+        )
+        asks = lambda: solution.residual > UNRESOLVED and not solution.report.stopped
+        is_begun = elements is not None and has_fronts and not is_linear(problem)
+        if is_begun and asks():
+            # Newton's method on elements begins at zero, far from fronts that faces show.
+            solution = with_fronts(setup, solution, ways=(ON_FACES,), coarse=None, begin=begin)
+        if elements is not None and asks():
             solution = elements(setup, solution, begin=begin)
-        has_network = networks.asked_for or solution.residual > UNRESOLVED
+            # What elements made is finer than anything that would be made to be looked at.
+            coarse = None
+        if has_fronts and asks():
+            ways = (INSIDE,) if is_begun else order_of_ways(problem)
+            polynomial = solution
+            solution = with_fronts(setup, solution, ways=ways, coarse=coarse, begin=begin)
+            if elements is None and asks():
+                solution = _higher(setup, ladder, polynomial, solution, begin)
+        is_resolved = solution.residual <= UNRESOLVED
+        has_fronts = isinstance(solution.model.parameters.network, LevelSets)
+        has_network = not is_resolved or (networks.asked_for and not has_fronts)
     if has_integrals(problem):
         if networks.asked_for and first.widths:
             raise ValueError(
@@ -117,6 +155,30 @@ def solve_second_order(
     if is_inverse(problem) and solution.model.num_units > 0:
         stop = f"parameters fitted with the network, deviations unknown; {stop}"
     return with_report(solution, trials=figures, stop=stop)
+
+
+def _higher(
+    setup: Setup,
+    ladder: Sequence[Basis],
+    polynomial: Solution,
+    solution: Solution,
+    begin: float,
+) -> Solution:
+    """The degrees that fronts were to spare, or the solution if that is better."""
+    num_terms = polynomial.model.product_basis.num_terms
+    rest = [each for each in ladder if each.num_terms > num_terms]
+    if not rest:
+        return solution
+    last, _ = climb(setup, rest, polynomial.model.precision, polynomial, begin)
+    if last.residual < solution.residual:
+        return last
+    return stopped_by(solution, last.report.stopped) if last.report.stopped else solution
+
+
+def next_to_fronts(problem: Problem, ladder: Sequence[Basis], small: Basis) -> list[Basis]:
+    """Bases next to units along fronts: the small one, then those up to a size."""
+    larger = [each for each in ladder if small.num_terms < each.num_terms <= MAX_TERMS_WITH_FRONTS]
+    return [small, *larger]
 
 
 def _announced(setup: Setup, solution: Solution, small: Solution, networks: Networks) -> Solution:
@@ -213,31 +275,10 @@ def _with_network(setup: Setup, before: Solution, *, networks: Networks, begin: 
         ahead, steps, is_linearized = training.best_of(candidates)
     # What was stopped is stopped again by its first report.
     trained, outcome = training.train(ahead, iterations - steps, "network")
-    solved = trained.unknowns
-    whole = dataclasses.replace(
-        trained.parameters,
-        b=solved.b,
-        keep_b=jnp.ones(basis.num_terms, bool),
-        overlap=jnp.zeros_like(solved.b),
-    )
-    model = dataclasses.replace(before.model, parameters=whole)
-    rel_l2, field_errors = relative_errors(problem, model, setup.ansatz)
-    steps += outcome.num_steps
     begun = ", begun with the linearized equation" if is_linearized else ""
-    found = dataclasses.replace(before, model=model, parameters=solved.numbers)
-    return with_report(
-        found,
-        error_estimate=None,
-        how=f"{before.report.how}, then Levenberg-Marquardt on both, {steps} steps{begun}",
-        residual=indicator(setup, placed[1:], model, solved.parameters),
-        rel_l2=rel_l2,
-        stop=outcome.reason,
-        stopped=outcome.stopped,
-        seconds=time.perf_counter() - begin,
-        field_errors=field_errors,
-        history=before.report.history
-        | {"training residual": outcome.training, "fresh residual": outcome.fresh},
-    )
+    steps += outcome.num_steps
+    how = f"{before.report.how}, then Levenberg-Marquardt on both, {steps} steps{begun}"
+    return with_network(setup, before, basis, placed, trained, outcome, how, begin)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

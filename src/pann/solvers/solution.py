@@ -27,7 +27,7 @@ from pann.methods import (
 )
 from pann.model.architecture import Architecture
 from pann.model.pann import PANN, Parts
-from pann.network import Activation, ModifiedMLP
+from pann.network import Activation, LevelSets, ModifiedMLP
 from pann.network.activations import ACTIVATIONS
 from pann.pde.checks import has_integrals
 from pann.pde.evaluation import evaluate_derivatives, evaluate_parts, evaluate_solution
@@ -293,7 +293,7 @@ def _next(solution: Solution) -> str:
 def network_of(model: PANN) -> MLP | None:
     """The options that ask for the network that a model has."""
     network = model.parameters.network
-    if network is None:
+    if network is None or isinstance(network, LevelSets):
         return None
     widths = tuple(bias.shape[0] for bias in network.biases)
     return _network(widths, network.activation, gated=isinstance(network, ModifiedMLP))

@@ -17,6 +17,7 @@ import jax
 from pann.basis import Basis, make_basis
 from pann.io.checkpoint import Checkpoint
 from pann.methods import (
+    MLP,
     Elements,
     Hybrid,
     Polynomial,
@@ -56,6 +57,8 @@ Work = Callable[..., Solution]
 
 # With time, elements in more dimensions take longer than what they are an alternative to.
 EVOLVING_ELEMENTS = 2
+# Elements that show where a solution is sharp.
+COARSE, COARSE_SECONDS = Elements(max_unknowns=2_500), 10.0
 
 
 def solve(
@@ -264,8 +267,14 @@ def prepare(
     else:
         iterations = method.iterations if isinstance(method, Hybrid) else 0
         networks = Networks(
-            plan.architectures, iterations, has_width(method), run.trials, start_from
+            plan.architectures,
+            iterations,
+            has_width(method),
+            run.trials,
+            start_from,
+            fronts=has_fronts(method, start_from),
         )
+        coarse = None if reason_against(problem) else coarse_elements
         if run.tolerance is not None:
             work = functools.partial(
                 solve_to_tolerance,
@@ -278,7 +287,11 @@ def prepare(
         else:
             elements = better_on_elements if has_elements else None
             work = functools.partial(
-                solve_second_order, ladder=plan.ladder, networks=networks, elements=elements
+                solve_second_order,
+                ladder=plan.ladder,
+                networks=networks,
+                elements=elements,
+                coarse=coarse,
             )
             if in_windows:
                 # A polynomial over all of time is for problems that are smooth in all of it.
@@ -308,6 +321,21 @@ def _check_sizes(method: SolveMethod | None, run: RunOptions, start_from: object
             f"tolerance={run.tolerance:g} chooses the sizes by itself; leave out "
             f"{', '.join(given)}, or leave out tolerance"
         )
+
+
+def coarse_elements(setup: Setup) -> Solution:
+    """A few rounds of elements, in seconds: enough to see where the solution is sharp."""
+    deadline = min(setup.run.deadline, time.monotonic() + COARSE_SECONDS)
+    own = setup.within("coarse").with_run(time_limit=COARSE_SECONDS, deadline=deadline)
+    return solve_on_elements(own, COARSE, begin=time.perf_counter())
+
+
+def has_fronts(method: SolveMethod, start_from: Solution | None) -> bool:
+    """Whether units along fronts may be the network: where nothing but sizes is asked of it."""
+    if not isinstance(method, Hybrid) or start_from is not None or not method.iterations:
+        return False
+    network = MLP() if method.network is None else method.network
+    return network == MLP(width=network.width, depth=network.depth)
 
 
 def has_width(method: SolveMethod) -> bool:
