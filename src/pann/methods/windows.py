@@ -31,8 +31,8 @@ class Windows:
     )
     solver: str | None = option(
         None,
-        "linear solver in Newton's method: dense, frozen, pieces, constant or separable; by default "
-        "chosen by size",
+        "linear solver in Newton's method: dense, frozen, pieces, constant or separable; by "
+        "default chosen by size",
         Choice(SOLVERS),
     )
 
