@@ -30,7 +30,10 @@ class Windows:
         Real(above=0.0, below=1.0),
     )
     solver: str | None = option(
-        None, "linear solver in Newton's method, by default chosen by size", Choice(SOLVERS)
+        None,
+        "linear solver in Newton's method: dense, frozen, pieces, constant or separable; by "
+        "default chosen by size",
+        Choice(SOLVERS),
     )
 
     def __post_init__(self) -> None:

@@ -31,6 +31,7 @@ ELEMENT_DEGREE = {1: 20, 2: 16, 3: 8}
 # Elements are as many as one of these: windows with as many share a program, wherever they are.
 NUM_ELEMENTS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 MAX_ELEMENTS = {1: 256, 2: 8, 3: 2}
+AFTER_FREQUENCIES = 16
 JOINED = 0.03  # of the tolerance, that may be lost where two elements become one
 MORE_DEGREES = 4  # on each element of finer axes
 MIN_ELEMENT = 1e-7  # of the width of the axis
@@ -106,7 +107,9 @@ def _coarsest(problem: Problem, modes: Modes, fourier: bool) -> Axes:
     axes = []
     for name in space:
         number, is_fourier = domain.names.index(name), fourier and name in domain.periodic
-        family = Fourier() if is_fourier else PiecewiseLegendre(())
+        # What all frequencies do not resolve takes no fewer elements than these.
+        breaks = np.linspace(-1, 1, 1 + (1 if fourier else AFTER_FREQUENCIES))[1:-1]
+        family = Fourier() if is_fourier else PiecewiseLegendre(tuple(breaks.tolist()))
         order, given = problem.asked.highest(number), by_name.get(name)
         coarsest = FREQUENCIES_ALONE[0] if len(space) == 1 else FREQUENCIES[0]
         level = coarsest if is_fourier else ELEMENT_DEGREE.get(len(space), 6)
