@@ -281,7 +281,7 @@ def prepare(
                 tolerance=run.tolerance,
                 in_windows=in_windows,
                 ladder=plan.ladder,
-                networks=networks,
+                networks=dataclasses.replace(networks, fronts=False),
                 has_elements=has_elements,
             )
         else:
