@@ -7,7 +7,7 @@ import pytest
 import pann
 from pann.basis import ElementBasis, Tree
 from pann.pde.checks import checked
-from pann.pde.level_sets import level_sets
+from pann.pde.jumps import jump_curves
 from pann.solvers.elements.curves import Curves, bounds_of_side, points_on
 
 SQUARE = pann.Box(x=(-1.0, 1.0), y=(-1.0, 1.0))
@@ -39,7 +39,7 @@ SOURCES = {
 def test_a_curve_is_found_however_it_is_written(name):
     source = SOURCES[name]
     problem = posed(lambda u, x, y: u.laplacian - source(x, y))
-    found = level_sets(problem, SQUARE)
+    found = jump_curves(problem, SQUARE)
     assert not found.planes
     (level,) = found.functions
     points = np.random.default_rng(0).uniform(-1, 1, (500, 2))
@@ -59,12 +59,12 @@ WITHOUT = {
 
 @pytest.mark.parametrize("name", WITHOUT)
 def test_no_curve_is_found_where_nothing_jumps(name):
-    assert not level_sets(posed(WITHOUT[name]), SQUARE).functions
+    assert not jump_curves(posed(WITHOUT[name]), SQUARE).functions
 
 
 def test_planes_across_axes_are_cuts():
     problem = posed(lambda u, x, y: u.laplacian - jnp.abs(x - 0.3) - jnp.where(y > 0.1, 1.0, 0.0))
-    found = level_sets(problem, SQUARE)
+    found = jump_curves(problem, SQUARE)
     assert not found.functions
     assert sorted(found.planes) == [(0, pytest.approx(0.3)), (1, pytest.approx(0.1))]
 

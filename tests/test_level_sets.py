@@ -16,8 +16,8 @@ from pann.model.pann import PANN, initial_parameters
 from pann.network import LevelSets, PolynomialEmbedding, RePU, activation_named
 from pann.network.jets import Laplacian
 from pann.network.taylor import check_orders, feature_derivatives
+from pann.solvers.front_units import may_have_fronts
 from pann.solvers.fronts import OnFaces, found_fronts, inside
-from pann.solvers.level_sets import may_have_fronts
 from pann.solvers.levenberg import State, free_columns, jacobians, linearized
 from pann.solvers.newton import Unknowns
 from pann.solvers.setup import Setup

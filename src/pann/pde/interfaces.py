@@ -16,7 +16,7 @@ from jaxtyping import Float
 from pann.basis import Basis, ElementBasis, PiecewiseLegendre
 from pann.domain import Box
 from pann.pde.conditions import SAME_PLANE, Break, planes
-from pann.pde.held import held_anyhow, residuals_at
+from pann.pde.pointwise import held_anyhow, residuals_at
 from pann.pde.problem import Problem
 
 # Far enough for rounding to tell the sides apart, near enough not to count.

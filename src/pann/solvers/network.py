@@ -27,16 +27,17 @@ from pann.pde.collocation import Block, ChunkedBlock
 from pann.pde.problem import Problem
 from pann.runtime.limits import Progress, Stopped, product_rate
 from pann.solvers.determinacy import is_linear
-from pann.solvers.gradual import gradual, has_a_first_step
-from pann.solvers.inverse import is_inverse, solve_inverse
-from pann.solvers.level_sets import (
+from pann.solvers.front_units import (
     INSIDE,
     ON_FACES,
     better_with_fronts,
     may_have_fronts,
     order_of_ways,
 )
+from pann.solvers.gradual import gradual, has_a_first_step
+from pann.solvers.inverse import is_inverse, solve_inverse
 from pann.solvers.levenberg import LevenbergOutcome, State, levenberg_marquardt, residual_sizes
+from pann.solvers.network_solution import with_network
 from pann.solvers.newton import Blocks, Unknowns
 from pann.solvers.polynomial import (
     NEAR,
@@ -48,8 +49,9 @@ from pann.solvers.polynomial import (
 )
 from pann.solvers.setup import Setup
 from pann.solvers.solution import Solution, progress_of, trial_figures, with_report
-from pann.solvers.trained import with_network
 
+# Where elements leave less, more of them help, and a network does not.
+ENOUGH_ON_ELEMENTS = 0.1
 # A network that leaves more than this fraction of the residual is of little help.
 LITTLE = 0.1
 # Steps of each start in the first round, and of the two best where there is a second round.
@@ -127,8 +129,10 @@ def solve_second_order(
         if is_begun and asks():
             # Newton's method on elements begins at zero, far from fronts that faces show.
             solution = with_fronts(setup, solution, ways=(ON_FACES,), coarse=None, begin=begin)
+        enough = UNRESOLVED
         if elements is not None and asks():
             solution = elements(setup, solution, begin=begin)
+            enough = ENOUGH_ON_ELEMENTS
             # What elements made is finer than anything that would be made to be looked at.
             coarse = None
         if has_fronts and asks():
@@ -137,7 +141,7 @@ def solve_second_order(
             solution = with_fronts(setup, solution, ways=ways, coarse=coarse, begin=begin)
             if elements is None and asks():
                 solution = _higher(setup, ladder, polynomial, solution, begin)
-        is_resolved = solution.residual <= UNRESOLVED
+        is_resolved = solution.residual <= enough
         has_fronts = isinstance(solution.model.parameters.network, LevelSets)
         has_network = not is_resolved or (networks.asked_for and not has_fronts)
     if has_integrals(problem):

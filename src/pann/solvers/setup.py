@@ -27,7 +27,6 @@ from pann.pde.collocation import Block, Placed, make_block, make_chunked_block
 from pann.pde.conditions import Break, Data, Dirichlet, Neumann, Robin
 from pann.pde.fields import Order
 from pann.pde.hard_conditions import Ansatz
-from pann.pde.held import peak_points
 from pann.pde.placing import (
     OnFaces,
     place_conditions,
@@ -35,6 +34,7 @@ from pann.pde.placing import (
     points_inside,
     points_per_axis_of,
 )
+from pann.pde.pointwise import peak_points
 from pann.pde.problem import Problem
 from pann.points import Points, sample, uniform
 from pann.runtime import chunks

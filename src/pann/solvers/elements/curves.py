@@ -14,7 +14,7 @@ from pann.basis import Legendre, Tree
 from pann.basis.elements import CURVE_SIZE
 from pann.domain import Box
 from pann.numerics.quadrature import gauss_legendre
-from pann.pde.level_sets import Values, level_sets
+from pann.pde.jumps import Values, jump_curves
 from pann.pde.problem import Problem
 
 # Points of a box along each axis at which a curve is looked for, by dimension.
@@ -52,7 +52,7 @@ class Curves:
 
     @staticmethod
     def of(problem: Problem, domain: Box) -> "Curves":
-        found = level_sets(problem, domain)
+        found = jump_curves(problem, domain)
         return Curves(found.functions, found.planes)
 
     def resolving(self, tree: Tree) -> Tree:

@@ -15,7 +15,7 @@ from pann.basis import ElementBasis, Legendre, Tree
 from pann.domain import Box
 from pann.numerics.quadrature import gauss_legendre
 from pann.pde.conditions import Condition, Dirichlet, Initial, Neumann, Robin, values_anywhere
-from pann.pde.held import held_anyhow, held_at_zero, residuals_at
+from pann.pde.pointwise import held_anyhow, held_at_zero, residuals_at
 from pann.pde.problem import Problem
 from pann.solvers.elements.curves import Curves
 from pann.solvers.elements.refine import Cut, Cuts, cut

@@ -34,11 +34,11 @@ from pann.solvers.determinacy import is_linear
 from pann.solvers.fronts import ARCTAN, TANH, Fronts, OnFaces, View, found_fronts
 from pann.solvers.inverse import is_inverse
 from pann.solvers.levenberg import State, levenberg_marquardt
+from pann.solvers.network_solution import with_network
 from pann.solvers.newton import Unknowns
 from pann.solvers.polynomial import RESOLVED, UNRESOLVED, stopped_by
 from pann.solvers.setup import Setup
 from pann.solvers.solution import Solution
-from pann.solvers.trained import with_network
 
 DIMENSIONS = 2, 3
 # Where fronts are looked for.

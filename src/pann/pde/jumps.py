@@ -17,7 +17,7 @@ from jax.extend import core as jax_core
 from jaxtyping import Array, Float
 
 from pann.domain import Box
-from pann.pde.held import held_anyhow, residuals_at
+from pann.pde.pointwise import held_anyhow, residuals_at
 from pann.pde.problem import Problem
 
 # A level set is looked for at so many random points, and examined at so many points of it.
@@ -40,19 +40,19 @@ TURNS = ("abs", "sign")
 
 
 @dataclasses.dataclass(frozen=True)
-class LevelSets:
+class JumpCurves:
     """Functions whose signs divide the domain; `planes` has the cuts that lie across axes."""
 
     functions: tuple[Values, ...]
     planes: tuple[tuple[int, float], ...]
 
 
-def level_sets(problem: Problem, domain: Box) -> LevelSets:
+def jump_curves(problem: Problem, domain: Box) -> JumpCurves:
     """Where the residual jumps, or has a kink, as a function of the coordinates."""
     every = _every_level(problem)
     points = _samples(domain, NUM_SAMPLES)
     if every is None:
-        return LevelSets((), ())
+        return JumpCurves((), ())
     values = every(points)
     functions: list[Values] = []
     signs: list[np.ndarray] = []
@@ -75,7 +75,7 @@ def level_sets(problem: Problem, domain: Box) -> LevelSets:
             functions.append(level)
     if len(functions) > MAX_LEVELS:
         functions = []
-    return LevelSets(tuple(functions), tuple(planes))
+    return JumpCurves(tuple(functions), tuple(planes))
 
 
 def _samples(domain: Box, count: int) -> Float[np.ndarray, "points d"]:
