@@ -397,7 +397,7 @@ def with_network():
     problem = dataclasses.replace(problem, conditions=conditions)
     where = pann.Collocation(points=900)
     alone = pann.solve(problem, pann.Polynomial(degree=6, collocation=where))
-    network = pann.MLP(width=8, depth=1)
+    network = pann.MLP(width=8, depth=1, activation="tanh")
     both = pann.solve(
         problem, pann.Hybrid(degree=6, network=network, iterations=15, collocation=where)
     )

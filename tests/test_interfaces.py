@@ -360,16 +360,17 @@ def test_points_count_by_piece_and_none_lies_on_a_break():
     problem = darcy_across()
     basis = make_basis(problem.domain, 7, families=problem.pieces)
     per_axis = points_per_axis_of(problem, basis)
-    assert per_axis == 8 + 3
+    # Three more than functions, and an even number.
+    assert per_axis == 8 + 4
     inside = points_inside(problem, per_axis)
-    assert inside.shape == (5 * 11 * 11, 2)
+    assert inside.shape == (5 * 12 * 12, 2)
     placed = [place_inside(problem, inside, ((2, 0),)), *place_conditions(problem, per_axis)]
     for block in placed:
         for points in (block.points, block.minus):
             if points is not None:
                 assert np.abs(points[:, :1] - np.array([0.2, 0.4, 0.6, 0.8])).min() > 0
     counts, _ = np.histogram(inside[:, 0], np.linspace(0, 1, 6))
-    np.testing.assert_array_equal(counts, 121)
+    np.testing.assert_array_equal(counts, 144)
     assert points_per_axis_of(problem, basis, num_points=5 * 20**2) == 20
 
 

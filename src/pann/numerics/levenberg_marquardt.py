@@ -73,12 +73,22 @@ def damped_problem(
     jacobian: Float[Array, "rows parameters"],
     residual: Float[Array, " rows"],
     free: Float[Array, "rows free"] | None = None,
+    ridge: float = 0.0,
 ) -> DampedProblem:
-    """J, r and F of the problem; F is left out if it was eliminated before."""
+    """J, r and F of the problem; F is left out if it was eliminated before.
+
+    With a `ridge` rows of its own keep t small along what F, with columns of length 1, hardly sees:
+    columns that nearly depend on each other would otherwise have huge opposite coefficients.
+    """
     free = jnp.zeros((len(residual), 0), residual.dtype) if free is None else free
     free_lengths = jnp.linalg.norm(free, axis=0)
     free_lengths = jnp.where(free_lengths > 0, free_lengths, 1.0)
-    q, r = jnp.linalg.qr(free / free_lengths)
+    scaled = free / free_lengths
+    if ridge:
+        scaled = jnp.concatenate([scaled, ridge * jnp.eye(free.shape[1], dtype=free.dtype)])
+        jacobian = jnp.pad(jacobian, ((0, free.shape[1]), (0, 0)))
+        residual = jnp.pad(residual, (0, free.shape[1]))
+    q, r = jnp.linalg.qr(scaled)
     projected, overlap = q.T @ residual, q.T @ jacobian
     left = jacobian - q @ overlap
     lengths = jnp.linalg.norm(left, axis=0)

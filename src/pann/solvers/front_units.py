@@ -186,7 +186,7 @@ def _best(
 
 def _face_values(problem: Problem) -> Known | None:
     """What is given on faces, for one field."""
-    given = [each for each in problem.conditions if isinstance(each, Dirichlet)]
+    given = [each for each in problem.conditions if isinstance(each, Dirichlet) and not each.hard]
     if len(problem.fields) > 1 or not given:
         return None
     per_axis = round((FACE_POINTS / 4) ** (1 / (problem.domain.dimension - 1)))

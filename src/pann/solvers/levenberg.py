@@ -31,6 +31,8 @@ from pann.training.gauss_newton import moved_network, network_only
 
 # The first damping, and the steps without a lower residual at fresh points that end the work.
 DAMPING, PATIENCE = 1e-2, 40
+# Relative to columns of length 1.
+RIDGE = 1e-10
 
 
 class State(eqx.Module):
@@ -179,7 +181,9 @@ def linearized(blocks: Blocks, state: State, domain: Box) -> DampedProblem:
     residual, by_b, by_network = jacobians(blocks, state, domain)
     is_free = free_columns(state)
     free = jnp.concatenate([by_b, by_network[:, is_free]], axis=1)
-    return lm.damped_problem(by_network[:, ~is_free], residual, free)
+    # Products of a polynomial and a profile are nearly sums of others.
+    ridge = RIDGE if np.any(is_free) else 0.0
+    return lm.damped_problem(by_network[:, ~is_free], residual, free, ridge)
 
 
 def free_columns(state: State) -> Bool[np.ndarray, " parameters"]:
