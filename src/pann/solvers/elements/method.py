@@ -56,8 +56,9 @@ MAX_ROUNDS, MAX_STEPS, HALVINGS = 60, 25, 6
 ENOUGH, FAR = 0.1, 1e-3
 # Where the solution is not smooth at some points, the tail to reach is so many times as large.
 NOT_SMOOTH = 100.0
-# Residuals above this, in units of the fields, say that the highest derivatives still need help.
-UNSETTLED = 1e-3
+# Residuals above this, in units of the fields, say that the highest derivatives still need help, if
+# they are not much smaller than the largest: what is amplified leaves a residual everywhere.
+UNSETTLED, SHARE = 1e-2, 0.1
 # Rounds that do not lower the worst element by this factor, this many in a row, end the work.
 STALLED, PATIENCE = 0.7, 6
 # Below this multiple of the tail wanted, a stall is rounding.
@@ -289,7 +290,8 @@ class _Rounds:
                 stopped = str(reason)
                 stop = f"stopped by {stopped}; next would have been finer elements"
                 break
-            is_wide = (now.missed.size > UNSETTLED)[tree.locate(following.corners.mean(axis=1))]
+            unsettled = now.missed.size > max(UNSETTLED, SHARE * float(np.max(now.missed.size)))
+            is_wide = unsettled[tree.locate(following.corners.mean(axis=1))]
             tree = following
         assert last is not None, stop
         return dataclasses.replace(last.resolved, stop=stop, stopped=stopped)

@@ -157,8 +157,11 @@ def compared_with(
     narrowed = (shares / _shares(last_tree)[parents]) ** (1.0 / tree.dimension)
     is_cut, is_wide = narrowed < 0.9, np.any(now.amplified > AMPLIFIED, axis=1)
     is_rough = is_cut & ~is_wide & (now.sizes > narrowed**ROUGH * last.sizes[parents])
-    is_near = (np.abs(now.missed.center) > AT_AN_END) & (now.missed.spread < AT_A_POINT)
-    is_point = is_rough & np.all(is_near, axis=1)
+    away, spread = 1.0 - np.abs(now.missed.center), now.missed.spread
+    is_near = (away < AT_AN_END) & (spread < AT_A_POINT) & (away < spread)
+    # Along a layer the coefficients across it alone are large.
+    is_alike = np.min(now.found.tail, axis=1) > ALIKE * np.max(now.found.tail, axis=1)
+    is_point = is_rough & is_alike & np.all(is_near, axis=1)
     at_upper = (now.missed.center[is_point] > 0).astype(int)
     low, high = tree.corners[is_point].transpose(1, 0, 2)
     rough = np.unique(np.concatenate([last.rough, np.where(at_upper, high, low)]), axis=0)
