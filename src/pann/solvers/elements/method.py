@@ -91,7 +91,7 @@ class Resolved:
     size of the fields, `changes` the relative differences from one round to the next in l2, and
     `unevenness` is the ratio of these two sizes of a field. About the points `rough` the solution
     is not smooth; `left_out` has the corners of elements there that are not resolved, and do not
-    count in l2.
+    count in l2, `influence` what their residual may do elsewhere.
     """
 
     basis: ElementBasis
@@ -105,6 +105,7 @@ class Resolved:
     unevenness: float
     rough: Float[np.ndarray, "points d"]
     left_out: Float[np.ndarray, "boxes 2 d"]
+    influence: float
     stop: str = ""
     stopped: str | None = None
 
@@ -121,7 +122,7 @@ class Resolved:
             # Before, what changed most was what is left out.
             pairs = pairs[-1:]
         sensitivity = max((change / worst for change, worst in pairs if worst > 0), default=0.0)
-        return SAFETY * max(self.unevenness, sensitivity) * self.worst[-1]
+        return SAFETY * (max(self.unevenness, sensitivity) * self.worst[-1] + self.influence)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -351,6 +352,7 @@ class _Rounds:
             unevenness(basis, b),
             now.rough,
             tree.corners[now.is_left_out(tail)],
+            now.influence(tree, tail, max(map(self.problem.asked.highest, range(tree.dimension)))),
         )
         return _Round(tree, resolved, now)
 
@@ -556,6 +558,7 @@ def _stacked(rounds: _Rounds, found: Sequence[Resolved], axis: int) -> Resolved:
         1.0,
         np.concatenate([each.rough for each in found]),
         np.concatenate([each.left_out for each in found]),
+        sum(each.influence for each in found),
         (unresolved or [last])[0].stop,
         last.stopped,
     )
