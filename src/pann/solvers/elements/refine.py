@@ -119,11 +119,11 @@ class Measured:
         return float(np.max(self.counted))
 
     def influence(self, tree: Tree, tolerance: float, order: int) -> float:
-        """What the residual on boxes that are left out may do elsewhere, as a source would.
+        """What the residual on boxes that are not resolved may do elsewhere, as a source would.
 
         A source f on a box of width h and volume V, f = h^-order in units of u, adds about f V.
         """
-        out = self.is_left_out(tolerance)
+        out = self.sizes > tolerance
         corners = tree.corners[out]
         narrow = np.max(np.subtract(tree.upper, tree.lower) / (corners[:, 1] - corners[:, 0]), 1)
         return float(np.sum(self.missed.size[out] * narrow**order * _shares(tree)[out]))
