@@ -459,6 +459,7 @@ def test_readings_are_called_by_the_iterations_that_they_make() -> None:
 
 def test_readings_change_one_decision_each() -> None:
     rows = [row.configuration for row in experiment_named("readings").rows("full", "faithful", 1)]
+    rows = [row for row in rows if row["reading"] not in readings.STEADY]
     cell = lambda row: (row["problem"], row["model"], row["sampling"])
     decided = {cell(row): row for row in rows if row["reading"] == readings.BASE}
     assert len(decided) == 14
@@ -488,6 +489,20 @@ def test_pairs_of_readings_reach_the_conditions_and_their_weight() -> None:
         assert row["reading"].startswith(f"{tied} tied, ")
     usual = PROBLEMS["kdv"](faithful=True).conditions
     assert [each.order for each in usual if isinstance(each, Periodic)] == [2]
+
+
+def test_weights_of_steady_equations_are_asked_at_cells_of_their_tables() -> None:
+    rows = [row.configuration for row in readings.rows("full", "faithful", 1)]
+    rows = [row for row in rows if row["reading"] in readings.STEADY]
+    assert len(rows) == 2 * 2 * 2 * len(readings.STEADY)
+    for row in rows:
+        method = methods.equation_options(row)["method"]
+        assert method.collocation.condition_weight == row.get("condition_weight")
+        weight = float(row["reading"].split(", ")[0].removeprefix("lambda = "))
+        assert row.get("condition_weight", 1.0) ** -2 == pytest.approx(weight)
+        printed = published.load(row["problem"])
+        cell = ("model", "sampling", "base", "width", "depth", "num_points")
+        assert (printed[list(cell)] == [row[name] for name in cell]).all(axis=1).any()
 
 
 def test_a_reading_reaches_the_problem_and_the_recipe() -> None:

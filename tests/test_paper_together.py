@@ -52,6 +52,7 @@ def test_rows_that_differ_in_their_points_alone_are_alike() -> None:
             tuple(name for name in readings.PAIRS if name.startswith(f"{tied} tied"))
             for tied in readings.TIED
         ),
+        (*readings.STEADY, *readings.STEADY),  # by both samplings
     }
 
 
