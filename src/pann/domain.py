@@ -2,11 +2,37 @@
 
 import dataclasses
 import keyword
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Shaped
+
+
+@runtime_checkable
+class Region(Protocol):
+    """What a box asks of the shape that fills a part of it: `pann.shapes` has them."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the axes."""
+
+    @property
+    def lower(self) -> tuple[float, ...]:
+        """The lower corner of its bounding box."""
+
+    @property
+    def upper(self) -> tuple[float, ...]:
+        """The upper corner of its bounding box."""
+
+    @property
+    def boundary(self) -> Any:
+        """Its boundary, with names."""
+
+    def inside(
+        self, points: Float[np.ndarray, "points d"], tolerance: float = ...
+    ) -> Bool[np.ndarray, " points"]:
+        """Which points belong to it."""
 
 
 @dataclasses.dataclass(frozen=True, init=False)
@@ -14,7 +40,9 @@ class Box:
     """A product of intervals with a name for each axis, `Box(x=(-1, 1), t=(0, 2), time="t")`.
 
     `periodic` names the axes along which everything repeats; `time` names the axis, if any, that
-    is time. Both are properties of the domain: bases and networks read them from here.
+    is time. Both are properties of the domain: bases and networks read them from here. Where a
+    `shape` fills a part of the box, along all axes but time, that part is the domain; it is made by
+    the shape, `pann.Disk(radius=1).box`.
     """
 
     names: tuple[str, ...]
@@ -22,6 +50,7 @@ class Box:
     upper: tuple[float, ...]
     periodic: tuple[str, ...]
     time: str | None
+    shape: Region | None
 
     def __init__(
         self,
@@ -48,6 +77,25 @@ class Box:
         object.__setattr__(self, "upper", tuple(float(high) for _, high in axes.values()))
         object.__setattr__(self, "periodic", periodic)
         object.__setattr__(self, "time", time)
+        object.__setattr__(self, "shape", None)
+
+    @staticmethod
+    def of_shape(shape: Region, axis: Mapping[str, tuple[float, float]] | None = None) -> "Box":
+        """The bounding box of a shape with the shape in it, and one more axis, which is time."""
+        if axis is not None and len(axis) != 1:
+            raise ValueError(f"a shape has one axis of time, in_time(t=(0, 1)), got {axis}")
+        bounds = zip(shape.names, shape.lower, shape.upper, strict=True)
+        axes: dict[str, Any] = {name: (low, high) for name, low, high in bounds}
+        box = Box(**axes) if axis is None else Box(**axes, **axis, time=next(iter(axis)))
+        return box.filled_by(shape)
+
+    def filled_by(self, shape: Region | None) -> "Box":
+        """This box with a shape as the domain, whose bounding box it is along the axes of space."""
+        box: Box = object.__new__(Box)
+        for field in dataclasses.fields(self):
+            object.__setattr__(box, field.name, getattr(self, field.name))
+        object.__setattr__(box, "shape", shape)
+        return box
 
     @staticmethod
     def cube(dimension: int, lower: float | int = -1, upper: float | int = 1) -> "Box":
@@ -95,6 +143,11 @@ class Box:
 
     def face(self, axis: str, side: str) -> "Faces":
         """One face by name: `box.face("x", "lower")`."""
+        if self.shape is not None and axis != self.time:
+            raise ValueError(
+                "the boundary of a shape has parts with names, not faces: shape.boundary, "
+                f"shape.boundary[{self.shape.boundary.names[0]!r}]"
+            )
         if axis not in self.names:
             listed = ", ".join(self.names)
             raise ValueError(f"'{axis}' is not an axis of this box; its axes are {listed}")
@@ -105,8 +158,13 @@ class Box:
         return Faces(self, ((axis, side),))
 
     @property
-    def boundary(self) -> "Faces":
-        """All faces in space: both ends of every axis that is neither periodic nor time."""
+    def boundary(self) -> Any:
+        """All faces in space: both ends of every axis that is neither periodic nor time.
+
+        Where a shape is the domain, its boundary.
+        """
+        if self.shape is not None:
+            return self.shape.boundary
         bounded = [name for name in self.names if name not in self.periodic and name != self.time]
         return Faces(self, tuple((name, side) for name in bounded for side in SIDES))
 
@@ -118,11 +176,52 @@ class Box:
         return Faces(self, ((self.time, "lower"),))
 
     def contains(self, points: Shaped[np.ndarray, "points d"]) -> bool:
-        """Whether every point lies in the closed box, up to rounding."""
-        return bool(np.all(np.abs(self.to_reference(points)) <= 1.0 + 1e-12))
+        """Whether every point lies in the closed domain, up to rounding."""
+        return bool(np.all(self.inside(points)))
+
+    def inside(self, points: Shaped[np.ndarray, "points d"]) -> Bool[np.ndarray, " points"]:
+        """Which points lie in the closed domain, up to rounding."""
+        found = np.all(np.abs(self.to_reference(points)) <= 1.0 + 1e-12, axis=1)
+        if self.shape is not None:
+            found &= self.shape.inside(np.asarray(points, float)[:, self.space])
+        return found
+
+    @property
+    def space(self) -> list[int]:
+        """The numbers of the axes that are not time."""
+        return [number for number, name in enumerate(self.names) if name != self.time]
+
+    def filled(
+        self, draw: Callable[[int], Float[np.ndarray, "points d"]], count: int
+    ) -> Float[np.ndarray, "points d"]:
+        """So many points of the domain, from `draw`, which gives as many of the unit cube as asked.
+
+        Of a shape those that lie in it, of as many draws as that takes.
+        """
+        lower, upper = np.asarray(self.lower), np.asarray(self.upper)
+
+        def place(unit: np.ndarray) -> np.ndarray:
+            # This form, unlike lower + unit * width, meets both ends exactly.
+            return (lower * (1.0 - unit) + upper * unit).clip(lower, upper)
+
+        if self.shape is None:
+            return place(draw(count))
+        found = np.zeros((0, self.dimension))
+        wanted = max(1024, 1 << count.bit_length())
+        for _ in range(MOST_DRAWS):
+            points = place(draw(wanted))
+            found = np.concatenate([found, points[self.inside(points)]])
+            if len(found) >= count:
+                return found[:count]
+        raise ValueError(
+            f"of {MOST_DRAWS * wanted:,} points in the bounding box only {len(found)} lie in "
+            f"{self.shape}; give several shapes that each fill more of their boxes"
+        )
 
 
 SIDES = ("lower", "upper")
+# Draws of points before a shape counts as too thin for its bounding box.
+MOST_DRAWS = 200
 
 
 @dataclasses.dataclass(frozen=True)

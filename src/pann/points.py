@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import inspect
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -15,6 +16,8 @@ from pann.numerics.quadrature import gauss_legendre
 from pann.runtime.cache import kept_array
 
 TAGS = ("inside", "boundary")
+# Numbers of points in the bounding box of a shape before it counts as too thin.
+_MOST_SIZES = 12
 
 
 # Compared by identity: comparing arrays entry by entry has no single truth value.
@@ -77,7 +80,15 @@ def tensor_rule(
 
 
 def equispaced(domain: Box, num_points: int) -> Points:
-    """A tensor grid of equispaced nodes with both ends, but for the right end of periodic axes."""
+    """A tensor grid of equispaced nodes with both ends, but for the right end of periodic axes.
+
+    Of a shape, so many of the points of such a grid that lie in it.
+    """
+    if domain.shape is not None:
+        grid = lambda box, count: equispaced(
+            box, round(count ** (1 / box.dimension)) ** box.dimension
+        )
+        return _of_shape(domain, num_points, grid)
     nodes_per_axis = _nodes_per_axis("equispaced", domain, num_points, minimum=2)
     return _grid_with_ends(domain, np.linspace(0.0, 1.0, nodes_per_axis))
 
@@ -88,6 +99,7 @@ def chebyshev(domain: Box, num_points: int) -> Points:
     Along periodic axes the nodes are equispaced: both ends are the same point there, and no part
     of the axis asks for more points than another.
     """
+    _check_whole("chebyshev", domain)
     nodes_per_axis = _nodes_per_axis("chebyshev", domain, num_points, minimum=2)
     # (1 - cos(2 angle)) / 2 as a square, which does not cancel near the left end.
     angles = np.linspace(0.0, 0.5 * np.pi, nodes_per_axis)
@@ -111,6 +123,7 @@ def gauss_grid(domain: Box, nodes_per_axis: Sequence[int]) -> Points:
             f"nodes_per_axis needs one count for each of the axes {', '.join(domain.names)}, "
             f"got {len(nodes_per_axis)} counts"
         )
+    _check_whole("gauss", domain)
     rules = []
     for name, given in zip(domain.names, nodes_per_axis, strict=True):
         count = _count(f"the number of nodes along '{name}'", given)
@@ -120,13 +133,13 @@ def gauss_grid(domain: Box, nodes_per_axis: Sequence[int]) -> Points:
             nodes, weights = gauss_legendre(count)
             rules.append((0.5 * (1.0 + nodes), weights))
     unit, weights = tensor_rule(rules)
-    return Points(_place(domain, unit), weights)
+    return Points(domain.filled(lambda _: unit, len(unit)), weights)
 
 
 def uniform(domain: Box, num_points: int, seed: int = 0) -> Points:
     """Independent points, uniformly distributed."""
-    num_points = _count("num_points", num_points)
-    return Points(_place(domain, _generator(seed).random((num_points, domain.dimension))))
+    num_points, generator = _count("num_points", num_points), _generator(seed)
+    return Points(domain.filled(lambda n: generator.random((n, domain.dimension)), num_points))
 
 
 def sobol(domain: Box, num_points: int, seed: int = 0) -> Points:
@@ -134,8 +147,8 @@ def sobol(domain: Box, num_points: int, seed: int = 0) -> Points:
     num_points = _count("num_points", num_points)
     sequence = scipy.stats.qmc.Sobol(domain.dimension, scramble=True, rng=_generator(seed))
     # Drawn as a power of two and cut: the same points as a direct draw, without SciPy's warning.
-    unit = sequence.random_base2((num_points - 1).bit_length())[:num_points]
-    return Points(_place(domain, unit))
+    draw = lambda count: sequence.random(1 << (count - 1).bit_length())[:count]
+    return Points(domain.filled(draw, num_points))
 
 
 def poisson_disk(domain: Box, num_points: int, seed: int = 0, cache: bool = True) -> Points:
@@ -152,11 +165,13 @@ def poisson_disk(domain: Box, num_points: int, seed: int = 0, cache: bool = True
     if dimension > 3:
         raise ValueError(f"poisson_disk needs 1 to 3 dimensions, got {dimension}; use sobol there")
     generator = _generator(seed)
+    if domain.shape is not None:
+        return _of_shape(domain, num_points, lambda box, n: poisson_disk(box, n, seed, cache))
     draw = lambda: _poisson_disk(dimension, num_points, generator)
     name = f"poisson_disk-v{_POISSON_DISK_VERSION}-{dimension}d-n{num_points}-s{seed}.npy"
     is_valid = lambda unit: bool(np.all((unit >= 0.0) & (unit <= 1.0)))
     unit = kept_array(name, (num_points, dimension), draw, is_valid) if cache else draw()
-    return Points(_place(domain, unit))
+    return Points(domain.filled(lambda _: unit, num_points))
 
 
 def from_array(
@@ -231,18 +246,33 @@ def subsample(num_rows: int, largest: int) -> Int[np.ndarray, " chosen"]:
     return np.sort(np.random.default_rng(0).permutation(num_rows)[:largest])
 
 
-def _place(domain: Box, unit: Float[np.ndarray, "points d"]) -> Float[np.ndarray, "points d"]:
-    """Map the unit cube onto the box."""
-    lower, upper = np.asarray(domain.lower), np.asarray(domain.upper)
-    # This form, unlike lower + unit * width, meets both ends exactly.
-    return (lower * (1.0 - unit) + upper * unit).clip(lower, upper)
+def _of_shape(domain: Box, num_points: int, draw: Callable[[Box, int], Points]) -> Points:
+    """So many points of a shape, from those of a sampler in its bounding box."""
+    num_points, whole = _count("num_points", num_points), domain.filled_by(None)
+    count = num_points
+    for _ in range(_MOST_SIZES):
+        points = draw(whole, count).coordinates
+        inside = points[domain.inside(points)]
+        if len(inside) >= num_points:
+            return Points(inside[subsample(len(inside), num_points)])
+        count = max(math.ceil(1.1 * count * num_points / max(len(inside), 1)), count + 1)
+    raise ValueError(f"{domain.shape} is too thin for this sampler; use uniform or sobol")
+
+
+def _check_whole(sampler: str, domain: Box) -> None:
+    if domain.shape is not None:
+        raise ValueError(
+            f"{sampler} is a grid that ends at the faces of a box, which {domain.shape} does not "
+            "have; use sobol, uniform, poisson_disk or equispaced"
+        )
 
 
 def _grid_with_ends(domain: Box, nodes: Float[np.ndarray, " n"]) -> Points:
     """The tensor grid of the nodes, or of equally many equispaced ones along periodic axes."""
     periodic = _periodic_nodes(len(nodes))
     axes_nodes = (periodic if name in domain.periodic else nodes for name in domain.names)
-    return Points(_place(domain, tensor_grid(*axes_nodes)))
+    unit = tensor_grid(*axes_nodes)
+    return Points(domain.filled(lambda _: unit, len(unit)))
 
 
 def _periodic_nodes(count: int) -> Float[np.ndarray, " n"]:

@@ -5,8 +5,10 @@ from pann.basis.elements import ElementBasis, Tree
 from pann.basis.families import Chebyshev, Family, Fourier, Legendre, family_by_name
 from pann.basis.index_sets import hyperbolic_cross, tensor_product, total_degree
 from pann.basis.least_squares import fit, least_squares
+from pann.basis.on_shapes import ShapeBasis, WholeBasis
 from pann.basis.piecewise import PiecewiseLegendre
 from pann.basis.quadrature import christoffel_weights, orthonormal_scales, project, quadrature
+from pann.basis.singular import Singular
 from pann.numerics.least_squares import RidgeFit, ridge
 
 __all__ = [
@@ -19,7 +21,10 @@ __all__ = [
     "Legendre",
     "PiecewiseLegendre",
     "RidgeFit",
+    "ShapeBasis",
+    "Singular",
     "Tree",
+    "WholeBasis",
     "check_in_program",
     "christoffel_weights",
     "family_by_name",

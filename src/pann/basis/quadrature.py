@@ -12,6 +12,7 @@ from jaxtyping import Float, Shaped
 from pann.basis.basis import Basis, default_families
 from pann.basis.families import Rule
 from pann.basis.least_squares import least_squares
+from pann.basis.on_shapes import ShapeBasis, WholeBasis
 from pann.points import tensor_rule
 from pann.runtime.memory import require_memory
 
@@ -34,9 +35,9 @@ def christoffel_weights(
     return np.sqrt(ratios)
 
 
-def orthonormal_scales(basis: Basis) -> Float[np.ndarray, " terms"]:
+def orthonormal_scales(basis: WholeBasis) -> Float[np.ndarray, " terms"]:
     """The factor for each term that makes the basis orthonormal: 1 / |phi_k|."""
-    if basis.scaling == "orthonormal":
+    if isinstance(basis, ShapeBasis) or basis.scaling == "orthonormal":
         return np.ones(len(basis))
     scales = np.ones(len(basis))
     for column, (family, size) in enumerate(zip(basis.families, basis.num_functions, strict=True)):

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from pann.basis import Basis, ElementBasis
+from pann.basis import Basis, ElementBasis, WholeBasis
 from pann.domain import Box
 from pann.model.extrapolation import clipped, margins
 from pann.network import LevelSets, Network, ProductUnits, RandomFourierFeatures
@@ -168,7 +168,7 @@ class PANN:
     """
 
     domain: Box
-    basis: Basis | ElementBasis
+    basis: WholeBasis | ElementBasis
     parameters: Parameters
     precision: str = "float64"
     num_outputs: int | None = None
@@ -209,7 +209,7 @@ class PANN:
     @property
     def margins(self) -> Float[np.ndarray, " d"]:
         """For each axis, the fraction of its width by which predictions are extrapolated."""
-        if self.relative_error is None:
+        if self.relative_error is None or not isinstance(self.basis, Basis):
             return np.zeros(self.domain.dimension)
         return margins(np.max(self.basis.indices, axis=0, initial=0), self.relative_error)
 
@@ -242,9 +242,9 @@ class PANN:
             return np.asarray(network)[:count], np.asarray(polynomial)[:count]
 
     @property
-    def product_basis(self) -> Basis:
+    def product_basis(self) -> WholeBasis:
         """The basis, where it is one over the whole domain."""
-        if isinstance(self.basis, Basis):
+        if not isinstance(self.basis, ElementBasis):
             return self.basis
         raise ValueError(
             "this model lives on elements, which nothing else goes on from; solve the problem by "

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pann.domain import Box, Faces
-from pann.pde.arguments import check_arguments
+from pann.arguments import check_arguments
 from pann.pde.conditions import (
     FEWEST_POINTS,
     SAME_PLANE,
@@ -31,6 +31,7 @@ from pann.pde.fields import NeedsNumber, NoDerivative, Numbers
 from pann.pde.interfaces import moved_off
 from pann.pde.problem import Problem
 from pann.pde.trace import NUM_POINTS
+from pann.shapes import Boundary
 
 
 def checked(problem: Problem) -> Problem:
@@ -112,13 +113,15 @@ def _check_condition(problem: Problem, condition: Condition) -> None:
     if field is not None and field not in problem.fields:
         raise ValueError(f"{what} names field '{field}'; there are {', '.join(problem.fields)}")
     if isinstance(condition, Dirichlet | Neumann | Robin):
-        if not isinstance(condition.faces, Faces):
+        if isinstance(condition.faces, Boundary):
+            _check_boundary(domain, condition.faces, what)
+        elif not isinstance(condition.faces, Faces):
             raise TypeError(
                 f"{what} needs faces of the domain, got {_short(condition.faces)}; write "
                 "domain.boundary for all of them, or domain.face('"
                 f"{domain.names[0]}', 'lower') for one"
             )
-        if condition.faces.domain != domain:
+        elif condition.faces.domain != domain:
             raise ValueError(f"{what} is on faces of another box, {condition.faces.domain}")
         if not len(condition.faces):
             raise ValueError(f"{what} is on no face: all axes are periodic or time")
@@ -130,6 +133,11 @@ def _check_condition(problem: Problem, condition: Condition) -> None:
                 f"the order of Initial is that of a derivative by time, 0, 1, ..., got "
                 f"{condition.order!r}"
             )
+    if domain.shape is not None and isinstance(condition, Periodic | Interface | Integral):
+        raise ValueError(
+            f"{what} goes with boxes, and the domain is {domain.shape}; give conditions on parts of "
+            "its boundary, or pann.Data"
+        )
     if isinstance(condition, Periodic) and condition.axis not in domain.names:
         raise ValueError(f"Periodic names axis '{condition.axis}', which is not in the domain")
     if isinstance(condition, Integral):
@@ -141,6 +149,27 @@ def _check_condition(problem: Problem, condition: Condition) -> None:
             )
     if isinstance(condition, Data):
         _check_data(problem, condition)
+
+
+def _check_boundary(domain: Box, boundary: Boundary, what: str) -> None:
+    if domain.shape is None:
+        raise ValueError(
+            f"{what} is on the boundary of {boundary.shape}, but the domain is a box; make the "
+            "shape the domain: pann.Problem(shape, ...)"
+        )
+    if boundary.shape != domain.shape:
+        raise ValueError(
+            f"{what} is on the boundary of {boundary.shape}, but the domain is {domain.shape}; "
+            "take the parts of that one's boundary"
+        )
+
+
+def _random_points(domain: Box, count: int, share: float = 1.0) -> np.ndarray:
+    """Random points of the domain, of a box in the middle that is so wide."""
+    rng = np.random.default_rng(0)
+    if domain.shape is not None:
+        return domain.filled(lambda number: rng.random((number, domain.dimension)), count)
+    return domain.from_reference(rng.uniform(-share, share, (count, domain.dimension)))
 
 
 def _check_data(problem: Problem, condition: Data) -> None:
@@ -162,9 +191,11 @@ def _check_functions(problem: Problem, condition: Condition) -> None:
     given = {name: getattr(condition, name) for name in names if hasattr(condition, name)}
     if isinstance(condition, Break | Data | Periodic) or not given:
         return
-    rng = np.random.default_rng(0)
-    points = domain.from_reference(rng.uniform(-1, 1, (FEWEST_POINTS, domain.dimension)))
-    if isinstance(condition, Dirichlet | Neumann | Robin | Initial):
+    points = _random_points(domain, FEWEST_POINTS)
+    if isinstance(condition, Dirichlet | Neumann | Robin) and isinstance(condition.faces, Boundary):
+        on_parts = condition.faces.points(FEWEST_POINTS)[0]
+        points[:, domain.space] = np.resize(on_parts, (FEWEST_POINTS, len(domain.space)))
+    elif isinstance(condition, Dirichlet | Neumann | Robin | Initial):
         faces = domain.initial if isinstance(condition, Initial) else condition.faces
         axis, side = faces.sides[0]
         points[:, domain.names.index(axis)] = faces.end(axis, side)
@@ -229,7 +260,7 @@ def _check_states(problem: Problem, field: int) -> None:
     def stands_in(condition: Condition) -> bool:
         match condition:
             case Dirichlet() | Neumann() | Robin():
-                return any(axis == time for axis, _ in condition.faces.sides)
+                return isinstance(condition.faces, Faces) and any(axis == time for axis, _ in condition.faces.sides)
             case Periodic():
                 return condition.axis == time
         return isinstance(condition, Data | Integral)
@@ -339,9 +370,7 @@ def _check_residual(problem: Problem) -> None:
     if not any(any(order) for order in asked.orders):
         raise ValueError("the residual asks for no derivative: is it a differential equation?")
     rng = np.random.default_rng(0)
-    inside = problem.domain.from_reference(
-        rng.uniform(-0.9, 0.9, (NUM_POINTS, problem.domain.dimension))
-    )
+    inside = _random_points(problem.domain, NUM_POINTS, 0.9)
     values = {channel: rng.uniform(0.5, 1.5, NUM_POINTS) for channel in asked.channels}
     # Half of the points, in another order: each must have what it had among all of them.
     some = rng.permutation(NUM_POINTS)[: NUM_POINTS // 2]

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from pann.basis import Basis
+from pann.basis import WholeBasis
 from pann.basis.basis import tabulate
 from pann.domain import Box
 from pann.network.jets import Derivative, Laplacian, Order
@@ -164,7 +164,7 @@ class Placed:
 _MADE: BoundedCache[dict[str, Any]] = BoundedCache(64 * 2**20)
 
 
-def make_block(placed: Placed, problem: Problem, basis: Basis | None, precision: str) -> Block:
+def make_block(placed: Placed, problem: Problem, basis: WholeBasis | None, precision: str) -> Block:
     """Tables and arrays for one set of rows; every point counts 1 / sqrt(points).
 
     Without a basis there are no tables: `WithTables` makes them where they are needed.
@@ -193,12 +193,12 @@ def make_block(placed: Placed, problem: Problem, basis: Basis | None, precision:
     )
 
 
-def _made(placed: Placed, domain: Box, basis: Basis | None, dtype: np.dtype) -> dict[str, Any]:
+def _made(placed: Placed, domain: Box, basis: WholeBasis | None, dtype: np.dtype) -> dict[str, Any]:
     """The arrays of a block that have nothing to do with the equation."""
     cast = lambda array: np.asarray(array, dtype)
     count, minus, factors = len(placed.points), placed.minus, placed.factors
 
-    def table(basis: Basis, derivative: Derivative) -> np.ndarray:
+    def table(basis: WholeBasis, derivative: Derivative) -> np.ndarray:
         at = lambda points: table_at(lambda order: basis.table(points, order), derivative)
         return cast(placed.differences(at))
 
@@ -236,7 +236,7 @@ class WithTables:
 
 
 def make_chunked_block(
-    placed: Placed, problem: Problem, basis: Basis, precision: str, chunking: Chunking
+    placed: Placed, problem: Problem, basis: WholeBasis, precision: str, chunking: Chunking
 ) -> ChunkedBlock:
     """What `make_block` makes, in chunks; the points that fill up the last one have weight zero."""
     whole = make_block(placed, problem, None, precision)

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from pann.basis import PiecewiseLegendre
 from pann.domain import Box, Faces
-from pann.pde.arguments import call_by_name, check_arguments
+from pann.shapes import Boundary
+from pann.arguments import call_by_name, check_arguments
 
 Values = Callable[..., Any] | float | int
 
@@ -27,7 +28,7 @@ class Dirichlet:
     With `hard` it holds exactly, by the form of the solution, and not in the least-squares sense.
     """
 
-    faces: Faces
+    faces: Faces | Boundary
     value: Values = 0.0
     field: str | None = None
     weight: float = 1.0
@@ -38,7 +39,7 @@ class Dirichlet:
 class Neumann:
     """The outward normal derivative, times `coefficient` of the coordinates, is `value`."""
 
-    faces: Faces
+    faces: Faces | Boundary
     value: Values = 0.0
     coefficient: Values = 1.0
     field: str | None = None
@@ -49,7 +50,7 @@ class Neumann:
 class Robin:
     """alpha u + beta du/dn is `value` on the faces."""
 
-    faces: Faces
+    faces: Faces | Boundary
     alpha: Values
     beta: Values
     value: Values = 0.0

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pann.basis import Basis, Fourier, Legendre, PiecewiseLegendre
+from pann.basis import Fourier, Legendre, PiecewiseLegendre, WholeBasis
 from pann.basis.basis import INTEGRAL
 from pann.domain import SIDES, Box, Faces
 from pann.pde.collocation import Placed
@@ -35,9 +35,12 @@ from pann.pde.interfaces import moved_off
 from pann.pde.operators import Channels, Equation, NormalDerivative
 from pann.pde.problem import Problem
 from pann.points import sample, tensor_grid
+from pann.shapes import Boundary
 
 # A point this near to a face, on a scale where the axis has length 2, lies on it.
 ON_FACE = 1e-9
+# Points on each part of the boundary of a shape, at least.
+FEWEST_ON_PARTS = 16
 
 Pieces = Mapping[str, PiecewiseLegendre]
 HashablePieces = tuple[tuple[str, PiecewiseLegendre], ...]
@@ -60,7 +63,7 @@ class OnFaces:
 GAUSS_ON_FACES = OnFaces()
 
 
-def points_per_axis_of(problem: Problem, basis: Basis, num_points: int = 0) -> int:
+def points_per_axis_of(problem: Problem, basis: WholeBasis, num_points: int = 0) -> int:
     """How many points along each element of an axis fit the basis and make so many in all.
 
     The number is even: no point lies in the middle of an axis, where 1 / r is often not finite.
@@ -231,7 +234,12 @@ class _Placing:
     def _robin(self, condition: Neumann | Robin, alpha: Values, beta: Values) -> Placed:
         domain = self.problem.domain
         points, normals = self._on_faces(condition.faces)
-        axes = dict.fromkeys(axis for axis, _ in condition.faces.sides)
+        faces = condition.faces
+        axes = (
+            dict.fromkeys(faces.shape.names)
+            if isinstance(faces, Boundary)
+            else dict.fromkeys(axis for axis, _ in faces.sides)
+        )
         slope = values_at(beta, domain, points)
         zero, firsts = self._order(), tuple(self._order(axis, 1) for axis in axes)
         operator = NormalDerivative(
@@ -262,8 +270,19 @@ class _Placing:
         factors = None if minus is None else np.ones((len(points), 2))
         return Placed(name, points, target, 1.0, orders, operator, is_data, minus, factors)
 
-    def _on_faces(self, faces: Faces) -> tuple[np.ndarray, np.ndarray]:
-        return face_points(faces, self.points_per_axis, self.problem.pieces, self.on_faces)
+    def _on_faces(self, faces: Faces | Boundary) -> tuple[np.ndarray, np.ndarray]:
+        domain = self.problem.domain
+        found = face_points(faces, self.points_per_axis, self.problem.pieces, self.on_faces)
+        if not isinstance(faces, Boundary) or domain.time is None:
+            return found
+        # At all times: as many of them as along an axis, others at each point.
+        (low, high), count = domain.times, len(found[0])
+        nodes = 0.5 * (1 - np.cos(np.pi * np.linspace(0, 1, self.points_per_axis)))
+        times = np.repeat(low + (high - low) * nodes, count)
+        at = lambda array, column: np.insert(
+            np.tile(array, (len(nodes), 1)), domain.time_number, column, axis=1
+        )
+        return at(found[0], times), at(found[1], 0.0)
 
     def _order(self, axis: str = "", times: int = 0) -> Order:
         return tuple(times if name == axis else 0 for name in self.problem.domain.names)
@@ -282,12 +301,14 @@ def _on_plane(
 
 
 def face_points(
-    faces: Faces,
+    faces: Faces | Boundary,
     points_per_axis: int,
     pieces: Pieces = MappingProxyType({}),
     on_faces: OnFaces = GAUSS_ON_FACES,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Points on each face, so many along each element of an axis, and the outward normals."""
+    if isinstance(faces, Boundary):
+        return _on_boundary(faces, points_per_axis, on_faces)
     domain = faces.domain
     points, normals = [], []
     for number, (axis, side) in enumerate(faces.sides):
@@ -303,15 +324,43 @@ def face_points(
                     f"none of the points with the tag 'boundary' lies on "
                     f"{Faces(domain, ((axis, side),))}, where there is a condition; add some"
                 )
-        elif on_faces.sampling is not None and domain.dimension > 1:
+        elif domain.dimension > 1 and (on_faces.sampling or domain.shape) is not None:
             rest = _without(domain, axis)
             count = on_faces.count or points_per_axis**rest.dimension
-            drawn = sample(on_faces.sampling, rest, count, on_faces.seed + number).coordinates
-            found = np.insert(drawn, index, faces.end(axis, side), axis=1)
+            drawn = sample(on_faces.sampling or "sobol", rest, count, on_faces.seed + number)
+            found = np.insert(drawn.coordinates, index, faces.end(axis, side), axis=1)
         else:
             found = _gauss_on_face(domain, axis, end, points_per_axis, tuple(pieces.items()))
         points.append(found)
         normals.append(np.tile(end * np.eye(domain.dimension)[index], (len(found), 1)))
+    return np.concatenate(points), np.concatenate(normals)
+
+
+def _on_boundary(
+    boundary: Boundary, points_per_axis: int, on_faces: OnFaces
+) -> tuple[np.ndarray, np.ndarray]:
+    """Points on the parts of a boundary of a shape, and the outward normals.
+
+    A polynomial has as many numbers along a part as its degree, on a loop twice as many; along
+    short parts it varies less.
+    """
+    if isinstance(on_faces.given, np.ndarray):
+        raise ValueError(
+            "points of a shape are all inside: those on its boundary are chosen by its parts; leave "
+            "out the tags"
+        )
+    shape = boundary.shape
+    if on_faces.sampling is not None:
+        count = on_faces.count or points_per_axis ** (shape.dimension - 1)
+        return boundary.points(count, "uniform", on_faces.seed)[:2]
+    found = []
+    for part in boundary:
+        along = 3 if part.is_closed else 2
+        share = min(1.0, (part.measure / shape.size) ** 0.5)
+        count = math.ceil(along * share * points_per_axis ** (shape.dimension - 1))
+        one = Boundary(shape, (part,)).points(max(count, FEWEST_ON_PARTS))
+        found.append(one[:2])
+    points, normals = zip(*found, strict=True)
     return np.concatenate(points), np.concatenate(normals)
 
 
@@ -335,4 +384,5 @@ def _without(domain: Box, axis: str) -> Box:
     """The box of the other axes."""
     bounds = zip(domain.names, domain.lower, domain.upper, strict=True)
     axes: dict[str, Any] = {name: (low, high) for name, low, high in bounds if name != axis}
-    return Box(**axes, periodic=tuple(name for name in domain.periodic if name != axis))
+    rest = Box(**axes, periodic=tuple(name for name in domain.periodic if name != axis))
+    return rest.filled_by(domain.shape)

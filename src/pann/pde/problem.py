@@ -12,7 +12,7 @@ import numpy as np
 
 from pann.basis import PiecewiseLegendre
 from pann.domain import Box, Faces
-from pann.pde.arguments import call_by_name
+from pann.arguments import call_by_name
 from pann.pde.conditions import (
     Break,
     Condition,
@@ -32,6 +32,7 @@ from pann.pde.fields import (
     plain_array,
 )
 from pann.pde.trace import Channel, Trace, Wrapped, trace_residual
+from pann.shapes import Boundary, Shape
 
 
 class HardTrace(NamedTuple):
@@ -47,7 +48,7 @@ class HardTrace(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Problem:
-    """residual(u, x, y) = 0 in the domain, with conditions.
+    """residual(u, x, y) = 0 in the domain, a box or a shape, with conditions.
 
     Arguments of the residual are matched by name: unknowns (`fields`), axes, and unknown
     `parameters` with their first guesses, which need data to be found; others need a default value.
@@ -64,6 +65,10 @@ class Problem:
     parameters: Mapping[str, float] = dataclasses.field(default_factory=dict)
     name: str = "problem"
     trace: Trace | None = dataclasses.field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.domain, Shape):
+            object.__setattr__(self, "domain", self.domain.box)
 
     @staticmethod
     def manufactured(
@@ -190,6 +195,10 @@ class Problem:
             if (condition.field or self.fields[0]) != field:
                 continue
             if isinstance(condition, Dirichlet):
+                if isinstance(condition.faces, Boundary):
+                    raise ValueError(
+                        "conditions on the boundary of a shape cannot be hard; use hard=False"
+                    )
                 new = [HardTrace(axis, side, 0) for axis, side in condition.faces.sides]
             else:
                 new = [HardTrace(str(self.domain.time), "lower", condition.order)]

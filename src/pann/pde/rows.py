@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from pann.basis import Basis
+from pann.basis import WholeBasis
 from pann.domain import Box
 from pann.model.pann import Parameters
 from pann.network.taylor import feature_derivatives
@@ -248,7 +248,7 @@ class EquationRows(TrainingRows):
 def equation_rows(
     placed: Sequence[Placed],
     problem: Problem,
-    basis: Basis,
+    basis: WholeBasis,
     precision: str,
     causal: Causal | None = None,
     part_size: int | None = None,

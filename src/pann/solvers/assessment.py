@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pann.basis import Basis, ElementBasis
+from pann.basis import ElementBasis, WholeBasis
 from pann.model.pann import PANN, Parameters
 from pann.network.jets import in_terms
 from pann.pde.collocation import Block, Placed, make_block
@@ -101,7 +101,7 @@ def residual_of(
 
 
 def _worst_element(
-    basis: Basis | ElementBasis,
+    basis: WholeBasis | ElementBasis,
     points: Float[np.ndarray, "points d"],
     squares: Float[np.ndarray, " points"],
     terms: Float[np.ndarray, " points"],
@@ -288,7 +288,7 @@ def relative_errors(
 
 
 def error_during_training(
-    problem: Problem, basis: Basis, ansatz: Ansatz | None, precision: str
+    problem: Problem, basis: WholeBasis, ansatz: Ansatz | None, precision: str
 ) -> Watch:
     """The relative l2 error of each trial at some random points, nothing if it is not known."""
     if problem.exact is None:

@@ -21,7 +21,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Array, Float
 
-from pann.basis import Basis
+from pann.basis import WholeBasis
 from pann.numerics import least_squares
 from pann.numerics.gauss_newton import halve
 from pann.pde.collocation import Block
@@ -147,8 +147,10 @@ def unknowns_of(b: Vector, theta: Vector, like: Unknowns) -> Unknowns:
     return Unknowns(jax.device_put(b.reshape(num_fields, num_terms).T), parameters)
 
 
-def levels(basis: Basis) -> Float[np.ndarray, "terms axes"]:
+def levels(basis: WholeBasis) -> Float[np.ndarray, "terms axes"]:
     """Degree or frequency of each term along each axis."""
+    if isinstance(basis, ShapeBasis):
+        return basis.degrees[:, None] * 1.0
     sizes = zip(basis.families, basis.num_functions, basis.indices.T, strict=True)
     return np.stack([family.levels(size)[column] for family, size, column in sizes], axis=1) * 1.0
 
@@ -292,7 +294,7 @@ class SmoothFit:
     is_complete: bool = False
 
 
-def smooth_fit(blocks: tuple[Block, ...], basis: Basis, unknowns: Unknowns) -> SmoothFit:
+def smooth_fit(blocks: tuple[Block, ...], basis: WholeBasis, unknowns: Unknowns) -> SmoothFit:
     """Data without the equation: the parameters stay as they are.
 
     The penalty on a coefficient grows with the fourth power of its degrees, and is chosen by
@@ -651,7 +653,7 @@ class ReducedProblem:
         return _norm(columns @ step) <= enough
 
 
-def is_determined(blocks: tuple[Block, ...], basis: Basis, unknowns: Unknowns) -> bool:
+def is_determined(blocks: tuple[Block, ...], basis: WholeBasis, unknowns: Unknowns) -> bool:
     """Whether equation and conditions leave no direction of b open.
 
     For the parameters as given, or with one of the signs changed: diffusion backward in time

@@ -14,10 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from pann.basis import Basis, orthonormal_scales
-from pann.domain import SIDES
+from pann.basis import ShapeBasis, WholeBasis, orthonormal_scales
+from pann.domain import SIDES, Faces
 from pann.pde.conditions import Break, Dirichlet, Initial, Neumann, Periodic, Robin
 from pann.pde.problem import Problem
+from pann.shapes import Boundary
 from pann.solvers.newton import NEXT_TO_NOTHING, Unknowns, Weakest
 
 # A message names at most so many terms of a free function.
@@ -25,13 +26,15 @@ MOST_TERMS = 3
 CURE = "add pann.Integral(...), or a value by pann.Data, to choose another"
 
 
-def function_norms(basis: Basis, num_fields: int) -> Float[np.ndarray, " columns"]:
+def function_norms(basis: WholeBasis, num_fields: int) -> Float[np.ndarray, " columns"]:
     """The root mean square of each term over the domain, for the columns of all fields."""
     return np.tile(1 / orthonormal_scales(basis), num_fields)
 
 
-def constant_in_space(basis: Basis) -> Bool[np.ndarray, " terms"]:
+def constant_in_space(basis: WholeBasis) -> Bool[np.ndarray, " terms"]:
     """Which terms depend on time at most."""
+    if isinstance(basis, ShapeBasis):
+        return basis.is_constant
     in_space = [axis for axis, name in enumerate(basis.axes) if name != basis.domain.time]
     return np.all(basis.indices[:, in_space] == 0, axis=1)
 
@@ -47,7 +50,7 @@ class Free:
     refusal: str | None = None
 
 
-def free_part(problem: Problem, basis: Basis, weakest: Weakest) -> Free | None:
+def free_part(problem: Problem, basis: WholeBasis, weakest: Weakest) -> Free | None:
     """What equation and conditions do not determine, None if they determine everything."""
     if not weakest.is_free:
         return None
@@ -63,7 +66,7 @@ def free_part(problem: Problem, basis: Basis, weakest: Weakest) -> Free | None:
     of_fields = np.sum(squares, axis=1) > NEXT_TO_NOTHING
     names = [name for name, is_free in zip(problem.fields, of_fields, strict=True) if is_free]
     shown = " and ".join(names)
-    is_constant = np.all(basis.indices == 0, axis=1)
+    is_constant = np.asarray(basis.degrees) == 0
     if np.sum(squares[:, ~is_constant]) <= NEXT_TO_NOTHING:
         return Free(constants_are_free(names))
     if np.sum(squares[:, ~constant_in_space(basis)]) <= NEXT_TO_NOTHING:
@@ -120,7 +123,10 @@ def is_linear(problem: Problem) -> bool:
         return False
     channels, rng = problem.asked.channels, np.random.default_rng(2)
     v, w = (dict(zip(channels, rng.normal(size=len(channels)), strict=True)) for _ in range(2))
-    points = problem.domain.from_reference(rng.uniform(-0.9, 0.9, (8, problem.domain.dimension)))
+    domain = problem.domain
+    points = domain.from_reference(rng.uniform(-0.9, 0.9, (8, domain.dimension)))
+    if domain.shape is not None:
+        points = domain.filled(lambda number: rng.random((number, domain.dimension)), 8)
 
     @jax.jit
     def computed(of_v: jax.Array, of_w: jax.Array) -> jax.Array:
@@ -137,7 +143,7 @@ def is_linear(problem: Problem) -> bool:
         return bool(difference <= 1e-9 * np.max(np.abs(residual(1.0, 1.0))))
 
 
-def _named(basis: Basis, squares: Float[np.ndarray, " terms"]) -> str:
+def _named(basis: WholeBasis, squares: Float[np.ndarray, " terms"]) -> str:
     """The largest terms of a function, with dots where there are more."""
     names, order = basis.term_names(), np.argsort(squares)[::-1]
     largest = [names[term] for term in order[:MOST_TERMS]]
@@ -151,16 +157,16 @@ def _missing(problem: Problem, field: int) -> str:
     own = [each for each in problem.conditions if problem.field_number(each) == field]
     if domain.time is not None and not any(isinstance(each, Initial) for each in own):
         return f"there is no initial state of {name}: add pann.Initial(...)"
-    held = {
-        side
-        for each in own
-        if isinstance(each, Dirichlet | Neumann | Robin)
-        for side in each.faces.sides
-    }
+    faces = [each.faces for each in own if isinstance(each, Dirichlet | Neumann | Robin)]
+    if domain.shape is not None:
+        parts = {part for each in faces if isinstance(each, Boundary) for part in each.names}
+        if free := [part for part in domain.boundary.names if part not in parts]:
+            return f"there is no condition for {name} on {', '.join(free)}: add one"
+    held = {side for each in faces if isinstance(each, Faces) for side in each.sides}
     bare = [
         f"{axis} = {bound:g}"
         for axis, low, high in zip(domain.names, domain.lower, domain.upper, strict=True)
-        if axis not in domain.periodic and axis != domain.time
+        if axis not in domain.periodic and axis != domain.time and domain.shape is None
         for side, bound in zip(SIDES, (low, high), strict=True)
         if (axis, side) not in held
     ]

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pann.basis import Basis
+from pann.basis import WholeBasis
 from pann.io import FileError, read
 from pann.io.checkpoint import Checkpoint, open_checkpoint
 from pann.model.architecture import Architecture
@@ -105,7 +105,7 @@ def prepared_folder(out: str | os.PathLike[str] | Folder) -> Folder:
 
 def configuration(
     setup: Setup,
-    ladder: Sequence[Basis],
+    ladder: Sequence[WholeBasis],
     architectures: Sequence[Architecture],
     start_from: Solution | None,
     given: Mapping[str, str],
@@ -132,7 +132,7 @@ def configuration(
         "condition points": ", ".join(
             f"{each.name} {len(each.points):,} ({_hash(each.points)})" for each in placed[1:]
         ),
-        "basis": _hash(*(each.indices for each in ladder)),
+        "basis": _hash(*(each.degrees for each in ladder)),
         "equation and conditions": _measured(setup, placed, basis),
     }
     return plain | dict(given) | derived
@@ -146,7 +146,7 @@ def _hash(*arrays: object) -> str:
     return digest.hexdigest()[:12]
 
 
-def _measured(setup: Setup, placed: Sequence[Placed], basis: Basis) -> str:
+def _measured(setup: Setup, placed: Sequence[Placed], basis: WholeBasis) -> str:
     """Functions have no name to compare: the size of every residual at one arbitrary state."""
     problem = setup.problem
     draws = np.random.default_rng(0).normal(size=(basis.num_terms, len(problem.fields)))

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pann.basis import Basis
+from pann.basis import WholeBasis
 from pann.model.pann import initial_parameters
 from pann.network import Activation, LevelSets, activation_named
 from pann.network.embeddings import total_degree_indices
@@ -82,6 +82,7 @@ def may_have_fronts(problem: Problem, precision: str) -> bool:
     """Whether level sets can be units of a solution."""
     return (
         problem.domain.dimension in DIMENSIONS
+        and problem.domain.shape is None
         and precision == "float64"
         and not problem.domain.periodic
         and not problem.pieces
@@ -104,7 +105,7 @@ def better_with_fronts(
     before: Solution,
     *,
     small: Solution,
-    bases: Sequence[Basis],
+    bases: Sequence[WholeBasis],
     ways: Sequence[str],
     coarse: Callable[[Setup], Solution] | None,
     begin: float,
@@ -202,7 +203,7 @@ def _trained(
     setup: Setup,
     before: Solution,
     small: Solution,
-    bases: Sequence[Basis],
+    bases: Sequence[WholeBasis],
     found: Found,
     begin: float,
 ) -> Solution:
@@ -244,7 +245,7 @@ def _network(fronts: Fronts, activation: Activation, dimension: int, size: Size)
 def _solved(
     setup: Setup,
     small: Solution,
-    basis: Basis,
+    basis: WholeBasis,
     network: LevelSets,
     known: Known,
     size: Size,
@@ -283,7 +284,7 @@ def _solved(
     return found, np.asarray(moved.weights)
 
 
-def _fitted(basis: Basis, network: LevelSets, known: Known) -> tuple[Array, Array]:
+def _fitted(basis: WholeBasis, network: LevelSets, known: Known) -> tuple[Array, Array]:
     """a and b by least squares, of low degrees where the values leave them open."""
     x = jnp.asarray(basis.domain.to_reference(known.points))
     weights = np.concatenate(
@@ -322,7 +323,7 @@ def _near(
     return candidates[rng.choice(len(candidates), count, replace=False, p=near / np.sum(near))]
 
 
-def _placed(setup: Setup, basis: Basis, network: LevelSets, count: int, number: int) -> list:
+def _placed(setup: Setup, basis: WholeBasis, network: LevelSets, count: int, number: int) -> list:
     """Points that fit the basis, and as many along the curves as suit the network."""
     domain = setup.problem.domain
     rng = np.random.default_rng([setup.seed, number])

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from pann.basis import Basis, orthonormal_scales
+from pann.basis import WholeBasis, orthonormal_scales
 from pann.methods import RunOptions, Training
 from pann.methods.training import WEIGHTINGS
 from pann.model.architecture import Architecture
@@ -96,7 +96,7 @@ class Case:
     """A problem with its points, and how it is trained."""
 
     setup: Setup
-    basis: Basis
+    basis: WholeBasis
     architecture: Architecture
     recipe: Recipe
     loss: Loss

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pann.basis import Basis, make_basis, orthonormal_scales
+from pann.basis import WholeBasis, make_basis, orthonormal_scales
 from pann.io.checkpoint import Saved, packed, unpacked
 from pann.pde.collocation import Block
 from pann.pde.conditions import Data
@@ -92,7 +92,7 @@ class Found(NamedTuple):
 
 def solve_inverse(
     setup: Setup,
-    ladder: Sequence[Basis],
+    ladder: Sequence[WholeBasis],
     precision: str,
     start_from: Solution | None,
     begin: float,
@@ -106,7 +106,7 @@ def solve_inverse(
     problem, is_one, dimension = setup.problem, len(ladder) == 1, setup.problem.domain.dimension
     is_product = not is_one and _has_products(problem)
     given = iter(ladder)
-    basis: Basis | None = (
+    basis: WholeBasis | None = (
         _products(problem, [TUNING.first_level[dimension - 1]] * dimension)
         if is_product
         else next(given)
@@ -169,7 +169,7 @@ def solve_inverse(
 
 def _on_basis(
     setup: Setup,
-    basis: Basis,
+    basis: WholeBasis,
     is_product: bool,
     is_reduced: bool,
     precision: str,
@@ -216,7 +216,7 @@ def _on_basis(
 
 def _fit(
     blocks: tuple[Block, ...],
-    basis: Basis,
+    basis: WholeBasis,
     unknowns: Unknowns,
     is_reduced: bool,
     before: Solution | None,
@@ -242,7 +242,7 @@ def _fit(
     return dataclasses.replace(fit, smooth_score=score)
 
 
-def _is_determined(setup: Setup, basis: Basis) -> bool:
+def _is_determined(setup: Setup, basis: WholeBasis) -> bool:
     """Whether equation and conditions determine the solution, by a basis of medium size."""
     problem, dimension = setup.problem, setup.problem.domain.dimension
     if _has_products(problem):
@@ -334,18 +334,19 @@ def _is_free(problem: Problem, fit: DataFit, name: str) -> bool:
 
 def _has_products(problem: Problem) -> bool:
     """Whether bases are products of functions whose number is chosen for each axis."""
-    return problem.domain.dimension <= 2 and not problem.pieces
+    return problem.domain.dimension <= 2 and not problem.pieces and problem.domain.shape is None
 
 
-def _products(problem: Problem, along: Sequence[int]) -> Basis:
+def _products(problem: Problem, along: Sequence[int]) -> WholeBasis:
     """All products of functions of at most these levels along the axes."""
     weights = [float(level) for level in along]
     return make_basis(problem.domain, 1, index_set="tensor_product", weights=weights)
 
 
-def _grown(problem: Problem, solution: Solution) -> Basis | None:
+def _grown(problem: Problem, solution: Solution) -> WholeBasis | None:
     """A basis larger along the axes where the coefficients fall slowest; None at the end."""
     basis = solution.model.product_basis
+    assert isinstance(basis, Basis)
     each = levels(basis)
     sizes = np.asarray(solution.model.parameters.b) / orthonormal_scales(basis)[:, None]
     squares = np.sum(sizes**2, axis=1)

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pann.basis import Basis
+from pann.basis import WholeBasis
 from pann.model.architecture import Architecture
 from pann.model.pann import Parameters
 from pann.network import Complementary, LevelSets
@@ -90,7 +90,7 @@ class Networks:
 def solve_second_order(
     setup: Setup,
     *,
-    ladder: Sequence[Basis],
+    ladder: Sequence[WholeBasis],
     networks: Networks,
     begin: float,
     elements: Callable[..., Solution] | None = None,
@@ -163,7 +163,7 @@ def solve_second_order(
 
 def _higher(
     setup: Setup,
-    ladder: Sequence[Basis],
+    ladder: Sequence[WholeBasis],
     polynomial: Solution,
     solution: Solution,
     begin: float,
@@ -179,7 +179,9 @@ def _higher(
     return stopped_by(solution, last.report.stopped) if last.report.stopped else solution
 
 
-def next_to_fronts(problem: Problem, ladder: Sequence[Basis], small: Basis) -> list[Basis]:
+def next_to_fronts(
+    problem: Problem, ladder: Sequence[WholeBasis], small: WholeBasis
+) -> list[WholeBasis]:
     """Bases next to units along fronts: the small one, then those up to a size."""
     larger = [each for each in ladder if small.num_terms < each.num_terms <= MAX_TERMS_WITH_FRONTS]
     return [small, *larger]
@@ -346,7 +348,7 @@ def _best(results: Sequence[_Trained]) -> _Trained:
     return min(results, key=lambda each: min(each[1].fresh))
 
 
-def starts(basis: Basis) -> tuple[Complementary, ...]:
+def starts(basis: WholeBasis) -> tuple[Complementary, ...]:
     """First layers that compete, of slopes that the basis does not resolve.
 
     Gentle ones in all directions for what a slightly larger basis would resolve, steep ones along

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import jax.numpy as jnp
 
-from pann.basis import Basis
+from pann.basis import WholeBasis
 from pann.pde.collocation import Placed
 from pann.solvers.assessment import indicator, relative_errors
 from pann.solvers.levenberg import LevenbergOutcome, State
@@ -17,7 +17,7 @@ from pann.solvers.solution import Solution, with_report
 def with_network(
     setup: Setup,
     before: Solution,
-    basis: Basis,
+    basis: WholeBasis,
     placed: Sequence[Placed],
     trained: State,
     outcome: LevenbergOutcome,

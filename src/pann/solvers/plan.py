@@ -6,7 +6,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from pann.basis import Basis, make_basis
+from pann.basis import WholeBasis, make_basis
 from pann.domain import Box
 from pann.methods import MLP, Hybrid, Polynomial, RunOptions, Training, check_verb
 from pann.model.architecture import Architecture, check_widths
@@ -37,7 +37,7 @@ class Plan:
     """What is to be solved: points, bases to try one after another, and networks to race."""
 
     setup: Setup
-    ladder: list[Basis]
+    ladder: list[WholeBasis]
     architectures: list[Architecture]
 
 

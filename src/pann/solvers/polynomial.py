@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pann.basis import Basis, ElementBasis
+from pann.basis import ElementBasis, WholeBasis
 from pann.domain import Box
 from pann.model.pann import PANN, Parameters
 from pann.pde.collocation import Placed
@@ -71,7 +71,7 @@ def degrees_to_try(problem: Problem) -> tuple[int, ...]:
 
 def climb(
     setup: Setup,
-    ladder: Sequence[Basis],
+    ladder: Sequence[WholeBasis],
     precision: str,
     start_from: Solution | None,
     begin: float,
@@ -108,7 +108,7 @@ def climb(
 
 
 def is_hopeless(
-    problem: Problem, before: Solution | None, now: Solution, last: Basis, goal: float
+    problem: Problem, before: Solution | None, now: Solution, last: WholeBasis, goal: float
 ) -> bool:
     """Whether degrees up to the last, at the rate of these two, would miss the goal."""
     if before is None or now.report.degree < ENOUGH_DEGREE.get(problem.domain.dimension, math.inf):
@@ -121,7 +121,7 @@ def is_hopeless(
 
 def solutions_on(
     setup: Setup,
-    bases: Iterable[Basis],
+    bases: Iterable[WholeBasis],
     precision: str,
     start_from: Solution | None,
     begin: float,
@@ -144,7 +144,7 @@ def solutions_on(
 
 def solve_on_basis(
     setup: Setup,
-    basis: Basis,
+    basis: WholeBasis,
     precision: str,
     before: Solution | None,
     begin: float,
@@ -199,7 +199,7 @@ def solve_on_basis(
     )
 
 
-def is_small(problem: Problem, basis: Basis) -> bool:
+def is_small(problem: Problem, basis: WholeBasis) -> bool:
     """Whether a basis is small enough to be trained with a network."""
     return basis.num_terms * len(problem.fields) <= MAX_COLUMNS_WITH_NETWORK
 
@@ -223,7 +223,7 @@ def stopped_by(solution: Solution, stopped: Stopped | str, *following: str) -> S
     return with_report(solution, stop=f"stopped by {stopped}{ahead}", stopped=str(stopped))
 
 
-def carried(before: Solution, basis: Basis, unknowns: Unknowns) -> Unknowns:
+def carried(before: Solution, basis: WholeBasis, unknowns: Unknowns) -> Unknowns:
     """The coefficients of an earlier solution in a larger basis."""
     b, old = np.asarray(unknowns.b).copy(), np.asarray(before.model.parameters.b)
     new_row = {tuple(index): row for row, index in enumerate(basis.indices.tolist())}
@@ -239,7 +239,7 @@ def carried(before: Solution, basis: Basis, unknowns: Unknowns) -> Unknowns:
 
 def polynomial_model(
     domain: Box,
-    basis: Basis | ElementBasis,
+    basis: WholeBasis | ElementBasis,
     b: Float[Array | np.ndarray, "terms fields"],
     precision: str = "float64",
 ) -> PANN:
@@ -260,7 +260,7 @@ def polynomial_model(
     return PANN(domain, basis, parameters, precision, None if num_fields == 1 else num_fields)
 
 
-def _check_time(setup: Setup, basis: Basis, last: Solution, seconds: float) -> None:
+def _check_time(setup: Setup, basis: WholeBasis, last: Solution, seconds: float) -> None:
     """Stop where a larger basis would not be done in time, by the seconds that the last took."""
     if setup.run.deadline == math.inf:
         return
@@ -269,7 +269,7 @@ def _check_time(setup: Setup, basis: Basis, last: Solution, seconds: float) -> N
     setup.run.check_time(seconds + steps * (work[1] - work[0]) / product_rate())
 
 
-def _solve_work(problem: Problem, basis: Basis) -> float:
+def _solve_work(problem: Problem, basis: WholeBasis) -> float:
     """Floating-point operations of a step: a factorization, and twice the Jacobian."""
     columns = basis.num_terms * len(problem.fields)
     points = points_per_axis_of(problem, basis) ** problem.domain.dimension

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from pann.basis import Basis
+from pann.basis import Basis, WholeBasis
 from pann.basis.basis import check_in_program, is_in_program
 from pann.domain import Box
 from pann.io.checkpoint import NOWHERE, Checkpoint
@@ -50,7 +50,7 @@ CONDITION_WEIGHT = 100.0
 NUM_FRESH = 2_000
 # A tensor grid in more dimensions has too many points; random points are as many per term.
 MAX_GRID_DIMENSION = 3
-POINTS_PER_TERM = 6
+POINTS_PER_TERM, POINTS_PER_TERM_OF_SHAPES = 6, 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,9 +110,10 @@ class Setup:
         """The same with checkpoints under a name of their own."""
         return self.with_run(checkpoint=self.checkpoint.within(name))
 
-    def placed(self, basis: Basis, at_least: int = 0) -> list[Placed]:
+    def placed(self, basis: WholeBasis, at_least: int = 0) -> list[Placed]:
         """Points that fit the basis, and at least so many inside unless the user chose them."""
-        problem, is_grid = self.problem, self.problem.domain.dimension <= MAX_GRID_DIMENSION
+        problem, shape = self.problem, self.problem.domain.shape
+        is_grid = problem.domain.dimension <= MAX_GRID_DIMENSION and shape is None
         per_axis = points_per_axis_of(problem, basis, at_least)
         on_faces = OnFaces(self.condition_sampling, seed=self.seed)
         if isinstance(self.points, Points):
@@ -126,9 +127,10 @@ class Setup:
         elif is_grid:
             inside = points_inside(problem, per_axis)
         else:
-            count = max(at_least, POINTS_PER_TERM * basis.num_terms)
+            per_term = POINTS_PER_TERM if shape is None else POINTS_PER_TERM_OF_SHAPES
+            count = max(at_least, per_term * basis.num_terms)
             inside = sample("sobol", problem.domain, count, self.seed).coordinates
-        if not is_grid and on_faces.given is None:
+        if not is_grid and shape is None and on_faces.given is None:
             count = math.ceil(POINTS_PER_TERM * basis.num_terms / _num_faces(problem))
             on_faces = OnFaces(self.condition_sampling or "sobol", count, self.seed)
         if self.condition_points is not None:
@@ -146,14 +148,14 @@ class Setup:
         return self.condition_weight
 
     def blocks(
-        self, placed: Sequence[Placed], basis: Basis, precision: str = "float64"
+        self, placed: Sequence[Placed], basis: WholeBasis, precision: str = "float64"
     ) -> tuple[Block, ...]:
         return tuple(make_block(each, self.problem, basis, precision) for each in placed)
 
     def system(
         self,
         placed: Sequence[Placed],
-        basis: Basis,
+        basis: WholeBasis,
         precision: str,
         num_network_parameters: int = 0,
     ) -> Blocks:
@@ -172,7 +174,7 @@ class Setup:
         placed = place_inside(self.problem, points, self.orders)
         return placed if self.ansatz is None else self.ansatz.wrap(placed)
 
-    def fresh(self, basis: Basis) -> Block:
+    def fresh(self, basis: WholeBasis) -> Block:
         return make_block(self.fresh_placed(), self.problem, basis, "float64")
 
 
@@ -224,7 +226,7 @@ FEWEST_CACHED_POINTS = 128
 
 
 def gradient_chunking(
-    inside: Placed, basis: Basis, architecture: Architecture, trials: int, memory: int | None
+    inside: Placed, basis: WholeBasis, architecture: Architecture, trials: int, memory: int | None
 ) -> Chunking | None:
     """Chunks for the loss of all trials and its gradient."""
     item = np.dtype(architecture.precision).itemsize
@@ -254,7 +256,11 @@ def _num_cores() -> int:
 
 
 def _system_chunking(
-    inside: Placed, basis: Basis, precision: str, num_network_parameters: int, memory: int | None
+    inside: Placed,
+    basis: WholeBasis,
+    precision: str,
+    num_network_parameters: int,
+    memory: int | None,
 ) -> Chunking | None:
     """Chunks for the rows of a least-squares problem in all parameters."""
     item, num_residuals = np.dtype(precision).itemsize, inside.target[0].size
@@ -265,7 +271,7 @@ def _system_chunking(
 
 def _chunking(
     inside: Placed,
-    basis: Basis,
+    basis: WholeBasis,
     item: int,
     numbers: float,
     stored: float,
@@ -282,9 +288,15 @@ def _chunking(
     stored += item * (sum(array.size for array in arrays) / count + 1)
     tables = basis.num_terms * (len(inside.orders) + 1)
     whole = count * (stored + item * (tables + numbers)) + item * fixed
-    is_spread = chunks.several() and is_in_program(basis)
+    is_spread = chunks.several() and isinstance(basis, Basis) and is_in_program(basis)
     if not is_spread and (memory is None or whole <= memory):
         return None
+    if not isinstance(basis, Basis):
+        raise ValueError(
+            f"tables of {count:,} points and {basis.num_terms:,} terms take more than "
+            f"memory={memory:,} bytes, and are not made in chunks on a shape; give more memory, or "
+            "a lower degree"
+        )
     check_in_program(basis)
     per_point = item * (TABLE_COPIES * tables + numbers)
     base = count * stored + item * fixed

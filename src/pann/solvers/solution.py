@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from pann.basis import Basis
+from pann.basis import WholeBasis
 from pann.io import Contents, FileError, write
 from pann.io.checks import check_dict, check_number, check_string, one_line, shown
 from pann.io.codec import Listed, Optional, Plain, Prefixed, Record, Values, decode, encode
@@ -331,7 +331,10 @@ def continued(
 
 
 def filled(
-    method: SolveMethod, solution: Solution, ladder: Sequence[Basis], architecture: Architecture
+    method: SolveMethod,
+    solution: Solution,
+    ladder: Sequence[WholeBasis],
+    architecture: Architecture,
 ) -> SolveMethod:
     """The method with the choices that led to a solution; trained bases may have been pruned."""
     if isinstance(method, Windows | Elements):

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import jax
 
-from pann.basis import Basis, make_basis
+from pann.basis import WholeBasis, make_basis
 from pann.io.checkpoint import Checkpoint
 from pann.methods import (
     MLP,
@@ -186,7 +186,7 @@ class Prepared:
     work: Work
     method: SolveMethod
     run: RunOptions
-    ladder: list[Basis]
+    ladder: list[WholeBasis]
     architectures: list[Architecture]
     start_from: Solution | None = None
     in_windows: bool = False

@@ -138,6 +138,8 @@ class Goal:
 
 def reason_against(problem: Problem) -> str | None:
     """Why a problem cannot be solved on elements, None if it can."""
+    if problem.domain.shape is not None:
+        return "elements fill boxes; use pann.Polynomial() or pann.Hybrid() on a shape"
     if problem.domain.dimension > MAX_DIMENSION:
         return f"elements are for at most {MAX_DIMENSION} dimensions"
     if is_inverse(problem) or problem.parameters:

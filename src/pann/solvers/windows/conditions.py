@@ -133,6 +133,8 @@ def reason_against(problem: Problem) -> str | None:
     domain = problem.domain
     if domain.time is None:
         return "windows need a time axis: Box(x=..., t=..., time='t')"
+    if domain.shape is not None:
+        return "windows are for boxes in space"
     if domain.time in domain.periodic:
         return f"windows go forward in time, but '{domain.time}' is periodic"
     if problem.parameters:

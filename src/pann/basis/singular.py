@@ -1,0 +1,118 @@
+"""Functions of the plane that polynomials converge to slowly: of holes, corners and poles.
+
+With w = (z - c) exp(-i direction) / scale, about a center c outside of the domain or on its
+boundary, all of them are real or imaginary parts of
+
+    w^p conj(w)^q l(w),    l = 1, log w or log |w|,
+
+that is r^(p+q) exp(i (p-q) theta) times l: (R/r)^m cos(k theta) and log r about a hole,
+r^(k pi/omega) sin(k pi theta/omega) at a corner of angle omega, r^2 (log r sin(2 theta) + theta
+cos(2 theta)) where data do not match at a right angle, and 1/(z - c) with c outside (Gopal and
+Trefethen, 2019). Derivatives stay in the family, for d/dx and d/dy are sums of d/dw and d/dconj(w).
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+from jaxtyping import Complex, Float
+
+# Kinds of the factor l.
+PLAIN, LOGARITHM, LOG_RADIUS = 0, 1, 2
+FIELDS = ("center_x", "center_y", "direction", "opening", "scale", "p", "q", "kind", "is_imaginary")
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Singular:
+    """Functions of the plane, a row of `numbers` each, with the columns FIELDS.
+
+    Angles theta count from `direction` on, counterclockwise; the cut lies opposite to the middle of
+    the sector 0 < theta < opening.
+    """
+
+    numbers: Float[np.ndarray, "functions 9"]
+
+    @staticmethod
+    def of(rows: Sequence[Sequence[float]]) -> "Singular":
+        return Singular(np.asarray(rows, float).reshape(-1, len(FIELDS)))
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def table(
+        self, points: Float[np.ndarray, "points 2"], order: tuple[int, int]
+    ) -> Float[np.ndarray, "points functions"]:
+        """Derivatives at points: `order` times by x and by y."""
+        out = np.empty((len(points), len(self)))
+        z = points[:, 0] + 1j * points[:, 1]
+        # Functions about the same center share distances and angles.
+        keys = self.numbers[:, :5]
+        centers, which = np.unique(keys, axis=0, return_inverse=True)
+        for number, (x, y, direction, opening, scale) in enumerate(centers):
+            turn = np.exp(-1j * direction) / scale
+            w = (z - (x + 1j * y)) * turn
+            radius = np.abs(w)
+            behind = 0.5 * (2.0 * np.pi - opening)
+            theta = np.mod(np.angle(w) + behind, 2.0 * np.pi) - behind
+            columns = np.flatnonzero(which.ravel() == number)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                log = np.log(radius) + 1j * theta
+                out[:, columns] = _derivatives(self.numbers[columns, 5:], log, turn, order)
+        return out
+
+    def names(self) -> list[str]:
+        """Each function in words."""
+        names = []
+        for x, y, _, _, _, p, q, kind, is_imaginary in self.numbers:
+            part = "sin" if is_imaginary else "cos"
+            log = "" if kind == PLAIN else " log r"
+            names.append(f"r^{p + q:.3g} {part}({p - q:.3g} theta){log} about ({x:.3g}, {y:.3g})")
+        return names
+
+
+def _derivatives(
+    powers: Float[np.ndarray, "functions 4"],
+    log: Complex[np.ndarray, " points"],
+    turn: complex,
+    order: tuple[int, int],
+) -> Float[np.ndarray, "points functions"]:
+    """By x and y from those by w and its conjugate."""
+    p, q, kind, is_imaginary = powers.T
+    total = np.zeros((len(log), len(p)), complex)
+    along_x, along_y = order
+    factors: dict[tuple[int, int], complex] = {}
+    for j in range(along_x + 1):
+        for k in range(along_y + 1):
+            a, b = along_x - j + along_y - k, j + k
+            sign = (-1.0) ** k * math.comb(along_x, j) * math.comb(along_y, k)
+            factors[a, b] = factors.get((a, b), 0.0) + sign * 1j**along_y
+    for (a, b), factor in factors.items():
+        of_p, of_q = _falling(p, a), _falling(q, b)
+        # The derivative of w^p by p is w^p log w.
+        rest = np.where(kind == PLAIN, 0.0, _slope(p, a) * of_q)
+        both = 0.5 * (_slope(p, a) * of_q + of_p * _slope(q, b))
+        rest = np.where(kind == LOG_RADIUS, both, rest)
+        whole = of_p * of_q
+        power = np.exp((p - a) * log[:, None] + (q - b) * log.conj()[:, None])
+        times = np.where(kind == LOGARITHM, log[:, None], log.real[:, None])
+        times = np.where(kind == PLAIN, 1.0, times)
+        total += factor * turn**a * np.conj(turn) ** b * power * (whole * times + rest)
+    return np.where(is_imaginary > 0, total.imag, total.real)
+
+
+def _falling(power: Float[np.ndarray, " functions"], times: int) -> Float[np.ndarray, " functions"]:
+    """power (power - 1) ... (power - times + 1)."""
+    return functools.reduce(np.multiply, (power - k for k in range(times)), np.ones_like(power))
+
+
+def _slope(power: Float[np.ndarray, " functions"], times: int) -> Float[np.ndarray, " functions"]:
+    """The derivative of that by the power."""
+    total = np.zeros_like(power)
+    for left_out in range(times):
+        others = (power - k for k in range(times) if k != left_out)
+        total = total + functools.reduce(np.multiply, others, np.ones_like(power))
+    return total
