@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pann.arguments import check_arguments
 from pann.domain import Box, Faces
-from pann.pde.arguments import check_arguments
 from pann.pde.conditions import (
     FEWEST_POINTS,
     SAME_PLANE,
