@@ -19,10 +19,12 @@ ROOT = pathlib.Path(__file__).parent.parent
 # A package, or a module at the top, imports only from itself and from those before it.
 ORDER = [
     "errors",
+    "arguments",
     "domain",
     "runtime",
     "numerics",
     "points",
+    "shapes",
     "basis",
     "network",
     "model",

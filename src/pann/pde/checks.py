@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pann.domain import Box, Faces
 from pann.arguments import check_arguments
+from pann.domain import Box, Faces
 from pann.pde.conditions import (
     FEWEST_POINTS,
     SAME_PLANE,
@@ -260,7 +260,9 @@ def _check_states(problem: Problem, field: int) -> None:
     def stands_in(condition: Condition) -> bool:
         match condition:
             case Dirichlet() | Neumann() | Robin():
-                return isinstance(condition.faces, Faces) and any(axis == time for axis, _ in condition.faces.sides)
+                return isinstance(condition.faces, Faces) and any(
+                    axis == time for axis, _ in condition.faces.sides
+                )
             case Periodic():
                 return condition.axis == time
         return isinstance(condition, Data | Integral)

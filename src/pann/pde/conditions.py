@@ -9,10 +9,10 @@ import jax
 import numpy as np
 import numpy.typing as npt
 
+from pann.arguments import call_by_name, check_arguments
 from pann.basis import PiecewiseLegendre
 from pann.domain import Box, Faces
 from pann.shapes import Boundary
-from pann.arguments import call_by_name, check_arguments
 
 Values = Callable[..., Any] | float | int
 

@@ -15,10 +15,10 @@ import numpy as np
 from jaxtyping import Array
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from pann.arguments import call_by_name
 from pann.basis.basis import INTEGRAL
 from pann.domain import Box
 from pann.network.jets import Laplacian
-from pann.pde.arguments import call_by_name
 
 Order = tuple[int, ...]
 

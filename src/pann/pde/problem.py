@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pann.arguments import call_by_name
 from pann.basis import PiecewiseLegendre
 from pann.domain import Box, Faces
-from pann.arguments import call_by_name
 from pann.pde.conditions import (
     Break,
     Condition,

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ from pann.runtime.chunks import parse_bytes
 from pann.solvers.inverse import is_inverse
 from pann.solvers.polynomial import degrees_to_try
 from pann.solvers.setup import CONDITION_WEIGHT, Setup
+from pann.solvers.shapes import bases_of_shape
 
 # Where nothing is said: the network of pann.Hybrid, and what gradient training takes.
 DEFAULT_WIDTH, DEFAULT_DEPTH = 24, 2
@@ -37,7 +39,7 @@ class Plan:
     """What is to be solved: points, bases to try one after another, and networks to race."""
 
     setup: Setup
-    ladder: list[WholeBasis]
+    ladder: Sequence[WholeBasis]
     architectures: list[Architecture]
 
 
@@ -73,7 +75,8 @@ def make_plan(
         raise ValueError("integrals are computed for polynomials alone; use pann.Polynomial(...)")
     # A constant in pieces is no help to a network, which has to tie them.
     has_pieces = method.basis is None and points is None and degree != 0
-    if not by_gradient and has_pieces and problem.domain.time is None:
+    shape = problem.domain.shape
+    if not by_gradient and has_pieces and problem.domain.time is None and shape is None:
         problem = with_breaks(problem)
     if run.memory is not None and not by_gradient and is_inverse(problem):
         raise ValueError(
@@ -96,6 +99,8 @@ def make_plan(
     if method.basis is not None:
         return Plan(setup, [method.basis], architectures)
     degrees = degrees_to_try(problem) if degree is None else (degree,)
+    if shape is not None:
+        return Plan(setup, bases_of_shape(problem, degrees), architectures)
     seen = problem.domain.names if method.axes is None else method.axes
     families = {axis: family for axis, family in problem.pieces.items() if axis in seen}
     ladder = [make_basis(problem.domain, each, families=families, axes=seen) for each in degrees]

@@ -1,0 +1,289 @@
+"""Shapes bounded by a curve that a function describes, or that goes through points.
+
+The function is asked once: at as many points as its Fourier series, or between corners its
+Chebyshev series, needs to have it to rounding. Points and tangents are those of the series.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import jax
+import numpy as np
+import numpy.typing as npt
+import scipy  # its submodules are loaded when first used
+from jaxtyping import Complex, Float
+
+from pann.shapes.arcs import Parameters, Part, Path, Plane
+from pann.shapes.outline import Outline
+from pann.shapes.plane import NAMES, Point, axis_names, crossings, keep, table
+from pann.shapes.shape import Shape
+
+LARGEST = 4096  # modes of a curve
+
+
+# Compared by identity: those of one function are made once.
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Fourier(Path):
+    """A closed curve x + iy = sum_k c_k exp(2 pi i k t)."""
+
+    frequencies: Float[np.ndarray, " modes"]
+    coefficients: Complex[np.ndarray, " modes"]
+    is_closed = True
+
+    def points(self, t: Parameters) -> Plane:
+        return self._sum(t, self.coefficients)
+
+    def tangents(self, t: Parameters) -> Plane:
+        return self._sum(t, 2j * np.pi * self.frequencies * self.coefficients)
+
+    def _sum(self, t: Parameters, coefficients: Complex[np.ndarray, " modes"]) -> Plane:
+        value = np.exp(2j * np.pi * (t % 1.0)[:, None] * self.frequencies) @ coefficients
+        return np.column_stack([value.real, value.imag])
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Chebyshev(Path):
+    """An arc x + iy = sum_k c_k T_k(2t - 1)."""
+
+    coefficients: Complex[np.ndarray, " modes"]
+
+    def points(self, t: Parameters) -> Plane:
+        return self._sum(t, self.coefficients)
+
+    def tangents(self, t: Parameters) -> Plane:
+        return self._sum(t, 2 * np.polynomial.chebyshev.chebder(self.coefficients))
+
+    def _sum(self, t: Parameters, coefficients: Complex[np.ndarray, " modes"]) -> Plane:
+        value = np.polynomial.chebyshev.chebval(2 * t - 1, coefficients)
+        return np.column_stack([value.real, value.imag])
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Spline(Path):
+    """A piecewise polynomial of degree 5."""
+
+    spline: "scipy.interpolate.BSpline"
+    is_closed: bool
+
+    def points(self, t: Parameters) -> Plane:
+        return np.asarray(self.spline(self._in_period(t)))
+
+    def tangents(self, t: Parameters) -> Plane:
+        return np.asarray(self.spline(self._in_period(t), 1))
+
+    def _in_period(self, t: Parameters) -> Parameters:
+        return t % 1.0 if self.is_closed else t
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Through:
+    """A curve through points."""
+
+    points: tuple[Point, ...]
+
+    def __repr__(self) -> str:
+        return f"through {len(self.points)} points"
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Curve(Shape):
+    """The inside of a closed curve t -> (x(t), y(t)), which closes after t = 1 or t = 2 pi.
+
+    `corners` are values of t at which it turns; everywhere else it is smooth. A curve through
+    points has numbers of points there.
+    """
+
+    function: Callable[..., Any]
+    corners_at: tuple[float, ...] = ()
+    name: str = "curve"
+    names: tuple[str, ...] = NAMES
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        corners: Sequence[float] = (),
+        name: str = "curve",
+        names: Sequence[str] = NAMES,
+    ):
+        at = tuple(sorted({float(t) for t in corners}))
+        keep(self, function=function, corners_at=at, name=name, names=axis_names(names, 2))
+        _check_simple(self.parts)
+
+    @staticmethod
+    def through(
+        points: npt.ArrayLike,
+        corners: Sequence[int] = (),
+        name: str = "curve",
+        names: Sequence[str] = NAMES,
+    ) -> "Curve":
+        """A smooth closed curve through points in order: a spline with four derivatives.
+
+        `corners` are the numbers of points at which the curve may turn.
+        """
+        given = table(points, "points")
+        if len(given) > 1 and np.array_equal(given[0], given[-1]):
+            given = given[:-1]
+        if len(given) < 6:
+            raise ValueError(f"a curve goes through at least six points, got {len(given)}")
+        if (given == np.roll(given, -1, axis=0)).all(axis=1).any():
+            raise ValueError("the points of a curve differ from their neighbors; give each once")
+        return Curve(Through(tuple(map(tuple, given.tolist()))), corners, name, names)  # type: ignore[arg-type]
+
+    @functools.cached_property
+    def parts(self) -> tuple[Part, ...]:
+        parts = [Part(self.name, path) for path in _paths(self.function, self.corners_at)]
+        if sum(part.area for part in parts) < 0:
+            parts = [part.turned() for part in parts]
+        return tuple(parts)
+
+    @functools.cached_property
+    def _outline(self) -> Outline:
+        return Outline(self.parts)
+
+    def level(self, points: Plane) -> Float[np.ndarray, " points"]:
+        return self._outline.level(points)
+
+
+@functools.lru_cache(maxsize=256)
+def _paths(function: Callable[..., Any], corners: tuple[float, ...]) -> tuple[Path, ...]:
+    if isinstance(function, Through):
+        return _splines(np.asarray(function.points), [round(number) for number in corners])
+    period = _period(function)
+    values = lambda t: evaluate(function, t)
+    if not corners:
+        path = fourier(lambda t: values(t * period))
+        if path is None:
+            raise ValueError(_not_smooth(values, 0.0, period))
+        return (path,)
+    paths = []
+    for start, stop in zip(corners, [*corners[1:], corners[0] + period], strict=True):
+        arc = chebyshev(functools.partial(_between, values, start, stop))
+        if arc is None:
+            raise ValueError(_not_smooth(values, start, stop))
+        paths.append(arc)
+    return tuple(paths)
+
+
+def fourier(values: Callable[[Parameters], Plane]) -> Fourier | None:
+    """The series of a function of period 1, if it has converged."""
+    count = 32
+    while count <= LARGEST:
+        x, y = values(np.arange(count) / count).T
+        coefficients = np.fft.fft(x + 1j * y) / count
+        frequencies = np.fft.fftfreq(count, 1 / count)
+        sizes, scale = abs(coefficients), abs(coefficients[1:]).max()
+        tail = sizes[abs(frequencies) > count // 3].max()
+        if tail <= 1e-14 * scale or (count == LARGEST and tail <= 1e-10 * scale):
+            kept = sizes > 1e-17 * scale
+            return Fourier(frequencies[kept], coefficients[kept])
+        count *= 2
+    return None
+
+
+def chebyshev(values: Callable[[Parameters], Plane]) -> Chebyshev | None:
+    """The series of a function on [0, 1], if it has converged."""
+    count = 16
+    while count <= LARGEST // 4:
+        angles = np.pi * np.arange(count + 1) / count
+        x, y = values((1 + np.cos(angles)) / 2).T
+        coefficients = scipy.fft.dct(np.stack([x, y]), type=1, axis=1) / count
+        coefficients[:, [0, -1]] /= 2
+        series = coefficients[0] + 1j * coefficients[1]
+        scale = abs(series[1:]).max()
+        tail = abs(series[2 * count // 3 :]).max()
+        if tail <= 1e-14 * scale or (count == LARGEST // 4 and tail <= 1e-10 * scale):
+            return Chebyshev(series[: 2 * count // 3])
+        count *= 2
+    return None
+
+
+def evaluate(function: Callable[..., Any], *arguments: Parameters) -> Float[np.ndarray, "points _"]:
+    """A user's function of arrays, or else of numbers, as columns in double precision."""
+    with jax.enable_x64(True):
+        try:
+            value = function(*arguments)
+        except (TypeError, ValueError):
+            value = list(
+                zip(*(function(*each) for each in zip(*arguments, strict=True)), strict=True)
+            )
+        columns = [np.asarray(each, float) for each in value]
+    return np.stack([np.broadcast_to(each, len(arguments[0])) for each in columns], axis=1)
+
+
+def _period(function: Callable[..., Any]) -> float:
+    """1 or 2 pi, whichever closes the curve."""
+    ends = evaluate(function, np.array([0.0, 0.37, 1.0, 2 * np.pi]))
+    if ends.shape[1] != 2 or not np.isfinite(ends).all():
+        raise ValueError(
+            "a curve is a function of t that returns a pair (x, y) of finite numbers, got "
+            f"{ends[:2].tolist()} at t = 0 and 0.37"
+        )
+    size = np.ptp(ends, axis=0).max()
+    for period, end in ((1.0, ends[2]), (2 * np.pi, ends[3])):
+        if abs(end - ends[0]).max() <= 1e-10 * size:
+            return period
+    said = [f"({x:.6g}, {y:.6g})" for x, y in ends[[0, 2, 3]]]
+    raise ValueError(
+        f"the curve does not close: it is at {said[0]} for t = 0, at {said[1]} for t = 1 and at "
+        f"{said[2]} for t = 2 pi; one of the last two should be the first"
+    )
+
+
+def _between(
+    values: Callable[[Parameters], Plane], start: float, stop: float, t: Parameters
+) -> Plane:
+    return values((1 - t) * start + t * stop)
+
+
+def _not_smooth(values: Callable[[Parameters], Plane], start: float, stop: float) -> str:
+    t = np.linspace(start, stop, 4097)
+    bend = np.linalg.norm(np.diff(values(t), 2, axis=0), axis=1)
+    return (
+        f"the curve is not smooth, least of all near t = {t[1 + bend.argmax()]:.4g}; if it has "
+        "corners, give the values of t: Curve(..., corners=(0, 0.5))"
+    )
+
+
+def _splines(points: Plane, corners: Sequence[int]) -> tuple[Path, ...]:
+    wrong = [number for number in corners if not 0 <= number < len(points)]
+    if wrong:
+        raise ValueError(f"corners are numbers of points, 0 to {len(points) - 1}, got {wrong[0]}")
+    first = corners[0] if corners else 0
+    points = np.roll(points, -first, axis=0)
+    points = np.concatenate([points, points[:1]])
+    limits = [number - first for number in corners] or [0]
+    paths = []
+    for start, stop in zip(limits, [*limits[1:], len(points) - 1], strict=True):
+        arc = points[start : stop + 1]
+        # Roots of the lengths bend less where points are unevenly spaced.
+        steps = np.sqrt(np.linalg.norm(np.diff(arc, axis=0), axis=1))
+        t = np.append(0, np.cumsum(steps)) / steps.sum()
+        t[-1] = 1.0
+        degree = min(5, 2 * ((len(arc) - 2) // 2) + 1) if corners else 5
+        kind = None if corners else "periodic"
+        spline = scipy.interpolate.make_interp_spline(t, arc, k=degree, bc_type=kind)
+        paths.append(Spline(spline, not corners))
+    return tuple(paths)
+
+
+def _check_simple(parts: Sequence[Part]) -> None:
+    """Refuse a curve that crosses itself."""
+    count = 1000 // len(parts) + 2
+    t = np.arange(count) / count
+    points = np.concatenate([part.point(t) for part in parts])
+    pairs = crossings(points, np.roll(points, -1, axis=0))
+    if len(pairs):
+        x, y = points[pairs[0, 0]]
+        raise ValueError(
+            f"the curve meets itself near ({x:.4g}, {y:.4g}); a shape is bounded by curves that do "
+            "not: take pieces, and join the shapes"
+        )
+    if abs(sum(part.area for part in parts)) <= 1e-12 * np.ptp(points, axis=0).max() ** 2:
+        raise ValueError("the curve goes around no area; it should go around the shape once")

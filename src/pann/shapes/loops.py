@@ -1,0 +1,147 @@
+"""Arcs joined to loops: corners where they meet, area, and the holes that loops go around."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import scipy  # its submodules are loaded when first used
+from jaxtyping import Bool, Float
+
+from pann.shapes.arcs import Part, Plane
+
+
+@dataclasses.dataclass(frozen=True)
+class Corner:
+    """Where two arcs meet; the inside is `direction` < theta < `direction` + `angle`.
+
+    `direction` is that of the arc that leaves the corner when the boundary is walked with the
+    inside on the left; `after` is the name of its part, `before` that of the arc that arrives.
+    """
+
+    point: tuple[float, float]
+    angle: float
+    direction: float
+    before: str
+    after: str
+    is_straight: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Hole:
+    """A bounded piece of the outside: a point deep in it, and the distance to its boundary."""
+
+    center: tuple[float, ...]
+    radius: float
+    names: tuple[str, ...]
+
+
+def successors(parts: Sequence[Part], size: float) -> list[int]:
+    """The number of the arc that follows each arc, a loop following itself."""
+    following = list(range(len(parts)))
+    arcs = [number for number, part in enumerate(parts) if not part.is_closed]
+    if not arcs:
+        return following
+    starts = np.array([parts[number].ends[0] for number in arcs])
+    leaving = np.array([_direction(parts[number], 0.0) for number in arcs])
+    for number in arcs:
+        gaps = np.linalg.norm(starts - parts[number].ends[1], axis=1)
+        near = np.flatnonzero(gaps <= 1e-6 * size)
+        if near.size:
+            # Where several arcs meet, the inside is between neighboring ones.
+            angles = (_direction(parts[number], 1.0) - leaving[near]) % (2 * np.pi)
+            angles[angles < 1e-7] = 2 * np.pi
+            following[number] = arcs[near[angles.argmin()]]
+    for number in arcs:
+        if following.count(following[number]) > 1 or (
+            following[number] == number and np.ptp(parts[number].ends, axis=0).max() > 1e-6 * size
+        ):
+            x, y = parts[number].ends[1]
+            raise ValueError(
+                f"the boundary of this shape does not close at ({x:.6g}, {y:.6g}): boundaries "
+                "touch there without crossing; move or scale one of the shapes a little"
+            )
+    return following
+
+
+def loops_of(parts: Sequence[Part], size: float) -> list[tuple[Part, ...]]:
+    """The closed loops, each as its arcs in order."""
+    following = successors(parts, size)
+    left = dict.fromkeys(range(len(parts)))
+    loops = []
+    while left:
+        loop = [next(iter(left))]
+        del left[loop[0]]
+        while following[loop[-1]] in left:
+            loop.append(following[loop[-1]])
+            del left[loop[-1]]
+        loops.append(tuple(parts[number] for number in loop))
+    return loops
+
+
+def junctions(
+    parts: Sequence[Part], inside: Callable[[Plane], Bool[np.ndarray, " points"]], size: float
+) -> tuple[Corner, ...]:
+    """Where arcs meet, also those that go on without a turn (angle pi)."""
+    found = []
+    for part, number in zip(parts, successors(parts, size), strict=True):
+        if part.is_closed:
+            continue
+        after = parts[number]
+        direction, arriving = _direction(after, 0.0), _direction(part, 1.0)
+        angle = (arriving - direction) % (2 * np.pi)
+        point = after.ends[0]
+        if min(angle, 2 * np.pi - angle) < 1e-7:
+            behind = point - 1e-7 * size * np.array([np.cos(direction), np.sin(direction)])
+            angle = 2 * np.pi if inside(behind[None])[0] else 0.0
+        is_straight = part.is_straight and after.is_straight
+        place = (float(point[0]), float(point[1]))
+        found.append(Corner(place, angle, direction, part.name, after.name, is_straight))
+    return tuple(found)
+
+
+def hole_of(loop: Sequence[Part], size: float) -> Hole:
+    """The deepest point of what a clockwise loop goes around: its centroid, if that is as deep."""
+    count = max(240 // len(loop), 2)
+    points = np.concatenate([part.point(np.arange(count) / count) for part in loop])
+    center = points.mean(axis=0)
+    tree = scipy.spatial.cKDTree(points)
+    low, high = points.min(axis=0), points.max(axis=0)
+    best, depth = center, _depth(center[None], points, tree)[0]
+    middle, width = (low + high) / 2, (high - low) / 2
+    offsets = np.stack(np.meshgrid(*[np.linspace(-1, 1, 15)] * 2), axis=-1).reshape(-1, 2)
+    for _ in range(6):
+        trials = middle + offsets * width
+        depths = _depth(trials, points, tree)
+        if depths.max() > depth * (1 + 1e-4):
+            best, depth = trials[depths.argmax()], depths.max()
+        middle, width = best, width / 4
+    nearest = [_distance(part, best) for part in loop]
+    names = tuple(dict.fromkeys(part.name for part in loop))
+    return Hole((float(best[0]), float(best[1])), min(nearest), names)
+
+
+def _depth(
+    trials: Plane, loop: Plane, tree: "scipy.spatial.cKDTree"
+) -> Float[np.ndarray, " points"]:
+    """The distance to a polygon's vertices, negative outside."""
+    distances, _ = tree.query(trials)
+    after = np.roll(loop, -1, axis=0)
+    height, (x, y) = trials[:, 1, None], loop.T
+    crossed = (y > height) != (after[:, 1] > height)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at = x + (height - y) * (after[:, 0] - x) / (after[:, 1] - y)
+    odd = np.sum(crossed & (trials[:, 0, None] < at), axis=1) % 2 == 1
+    return np.where(odd, distances, -distances)
+
+
+def _distance(part: Part, point: Float[np.ndarray, " 2"]) -> float:
+    t = np.arange(401) / 400
+    first = t[[np.linalg.norm(part.point(t) - point, axis=1).argmin()]]
+    gap = part.point(part.nearest(point[None], first)) - point
+    return float(np.linalg.norm(gap))
+
+
+def _direction(part: Part, t: float) -> float:
+    """The direction in which an arc leaves its end, into the arc."""
+    x, y = part.tangent(np.array([t]))[0] * (1 if t == 0 else -1)
+    return float(np.arctan2(y, x))
