@@ -135,8 +135,8 @@ def _check_condition(problem: Problem, condition: Condition) -> None:
             )
     if domain.shape is not None and isinstance(condition, Periodic | Interface | Integral):
         raise ValueError(
-            f"{what} goes with boxes, and the domain is {domain.shape}; give conditions on parts of "
-            "its boundary, or pann.Data"
+            f"{what} goes with boxes, and the domain is {domain.shape}; give conditions on "
+            "parts of its boundary, or pann.Data"
         )
     if isinstance(condition, Periodic) and condition.axis not in domain.names:
         raise ValueError(f"Periodic names axis '{condition.axis}', which is not in the domain")

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from pann.basis import WholeBasis
+from pann.basis import Basis, WholeBasis
 from pann.basis.basis import tabulate
 from pann.domain import Box
 from pann.network.jets import Derivative, Laplacian, Order

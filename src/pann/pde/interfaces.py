@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 
-from pann.basis import ElementBasis, PiecewiseLegendre, WholeBasis
+from pann.basis import ElementBasis, PiecewiseLegendre, ShapeBasis, WholeBasis
 from pann.domain import Box
 from pann.pde.conditions import SAME_PLANE, Break, planes
 from pann.pde.pointwise import held_anyhow, residuals_at

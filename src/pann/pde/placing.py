@@ -346,8 +346,8 @@ def _on_boundary(
     """
     if isinstance(on_faces.given, np.ndarray):
         raise ValueError(
-            "points of a shape are all inside: those on its boundary are chosen by its parts; leave "
-            "out the tags"
+            "points of a shape are all inside: those on its boundary are chosen by its parts; "
+            "leave out the tags"
         )
     shape = boundary.shape
     if on_faces.sampling is not None:

@@ -36,7 +36,7 @@ from pann.solvers.solution import Solution, with_report
 from pann.training.task import Watch
 
 # Random points of the errors where the solution is known; of those during training.
-NUM_TEST, NUM_WATCHED = 100_000, 2_000
+NUM_TEST, NUM_TEST_ON_SHAPES, NUM_WATCHED = 100_000, 10_000, 2_000
 # A verdict takes so many times the fresh points, as many at once: one program serves both.
 NUM_CHUNKS = 5
 # A seed apart from those of all other points, and the number of points on each face.
@@ -276,10 +276,11 @@ def _conditions(problem: Problem, seed: int) -> list[Placed]:
 def relative_errors(
     problem: Problem, model: PANN, ansatz: Ansatz | None = None
 ) -> tuple[float | None, dict[str, float]]:
-    """The relative l2 error of all fields, and of each, at 100,000 random points, if known."""
+    """The relative l2 error of all fields, and of each, at many random points, if known."""
     if problem.exact is None:
         return None, {}
-    points = uniform(problem.domain, NUM_TEST, seed=1).coordinates
+    count = NUM_TEST if problem.domain.shape is None else NUM_TEST_ON_SHAPES
+    points = uniform(problem.domain, count, seed=1).coordinates
     found, true = evaluate_solution(model, ansatz, points), problem.exact_at(points).T
     return relative_l2(found, true), {
         name: relative_l2(found[:, number], true[:, number])

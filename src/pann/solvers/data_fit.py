@@ -21,7 +21,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Array, Float
 
-from pann.basis import WholeBasis
+from pann.basis import ShapeBasis, WholeBasis
 from pann.numerics import least_squares
 from pann.numerics.gauss_newton import halve
 from pann.pde.collocation import Block

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pann.basis import WholeBasis, make_basis, orthonormal_scales
+from pann.basis import Basis, WholeBasis, make_basis, orthonormal_scales
 from pann.io.checkpoint import Saved, packed, unpacked
 from pann.pde.collocation import Block
 from pann.pde.conditions import Data

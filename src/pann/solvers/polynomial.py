@@ -14,13 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pann.basis import ElementBasis, WholeBasis
+from pann.basis import Basis, ElementBasis, WholeBasis, least_squares
 from pann.domain import Box
 from pann.model.pann import PANN, Parameters
 from pann.pde.collocation import Placed
 from pann.pde.conditions import Break
 from pann.pde.placing import points_per_axis_of
 from pann.pde.problem import Problem
+from pann.points import sobol
 from pann.runtime.limits import Stopped, product_rate
 from pann.solvers.assessment import indicator, relative_errors
 from pann.solvers.determinacy import (
@@ -54,6 +55,8 @@ SETTLED = 0.3
 MAX_COLUMNS_WITH_NETWORK = 400
 # Floating-point operations of a Newton step over rows x columns^2.
 SOLVE_WORK = 8.0
+# Points of a fit to an earlier solution for each term of a basis that has other terms.
+POINTS_TO_CARRY = 3
 
 
 def degrees_to_try(problem: Problem) -> tuple[int, ...]:
@@ -225,11 +228,17 @@ def stopped_by(solution: Solution, stopped: Stopped | str, *following: str) -> S
 
 def carried(before: Solution, basis: WholeBasis, unknowns: Unknowns) -> Unknowns:
     """The coefficients of an earlier solution in a larger basis."""
-    b, old = np.asarray(unknowns.b).copy(), np.asarray(before.model.parameters.b)
-    new_row = {tuple(index): row for row, index in enumerate(basis.indices.tolist())}
-    for index, coefficients in zip(before.model.basis.indices.tolist(), old, strict=True):
-        if tuple(index) in new_row:
-            b[new_row[tuple(index)]] = coefficients
+    b, old = np.asarray(unknowns.b).copy(), before.model.product_basis
+    if isinstance(basis, Basis) and isinstance(old, Basis):
+        new_row = {tuple(index): row for row, index in enumerate(basis.indices.tolist())}
+        given = np.asarray(before.model.parameters.b)
+        for index, coefficients in zip(old.indices.tolist(), given, strict=True):
+            if tuple(index) in new_row:
+                b[new_row[tuple(index)]] = coefficients
+    else:
+        points = sobol(basis.domain, POINTS_TO_CARRY * basis.num_terms).coordinates
+        values = old.evaluate(points, np.asarray(before.model.parameters.b, float))
+        b = least_squares(basis.table(points), values).astype(b.dtype)
     parameters = {
         name: jnp.asarray(before.parameters.get(name, value), b.dtype)
         for name, value in unknowns.parameters.items()
