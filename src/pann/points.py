@@ -18,6 +18,10 @@ from pann.runtime.cache import kept_array
 TAGS = ("inside", "boundary")
 # Numbers of points in the bounding box of a shape before it counts as too thin.
 _MOST_SIZES = 12
+# Shares of points that are denser toward the boundary and the corners of a shape, the largest
+# distances from them, relative to its size, and how many decades smaller the least ones are.
+_AT_BOUNDARY, _AT_CORNERS = 0.35, 0.15
+_WIDEST, _BOUNDARY_DECADES, _CORNER_DECADES = 0.3, 2.5, 5.0
 
 
 # Compared by identity: comparing arrays entry by entry has no single truth value.
@@ -151,6 +155,55 @@ def sobol(domain: Box, num_points: int, seed: int = 0) -> Points:
     return Points(domain.filled(draw, num_points))
 
 
+def graded(domain: Box, num_points: int, seed: int = 0) -> Points:
+    """Points of a shape, the half of them denser toward its boundary and its corners.
+
+    Their distances from these are equally likely in each decade: functions about holes and corners
+    live there. The other half are those of `sobol`.
+    """
+    if domain.shape is None:
+        return sobol(domain, num_points, seed)
+    generator = _generator(seed)
+    size = float(np.max(domain.widths[domain.space]))
+    corners = domain.shape.corners
+    at_corners = round(_AT_CORNERS * num_points) if corners else 0
+    at_boundary = round(_AT_BOUNDARY * num_points)
+
+    def decades(count: int, lowest: float) -> Float[np.ndarray, "count 1"]:
+        return size * _WIDEST * 10.0 ** (-lowest * generator.random((count, 1)))
+
+    def near_boundary(count: int) -> Float[np.ndarray, "count d"]:
+        points, normals, _ = domain.shape.boundary.points(count, "uniform", seed)
+        return points - decades(len(points), _BOUNDARY_DECADES) * normals
+
+    def near_corners(count: int) -> Float[np.ndarray, "count d"]:
+        which = generator.integers(len(corners), size=count)
+        first, angle = np.array([(each.direction, each.angle) for each in corners])[which].T
+        theta = first + angle * generator.random(count)
+        rays = np.stack([np.cos(theta), np.sin(theta)], axis=1)
+        centers = np.array([each.point for each in corners])[which]
+        return centers + decades(count, _CORNER_DECADES) * rays
+
+    def kept(draw: Callable[[int], Float[np.ndarray, "points _"]], count: int) -> np.ndarray:
+        found = np.zeros((0, len(domain.space)))
+        for _ in range(_MOST_SIZES):
+            if len(found) >= count:
+                break
+            drawn = draw(2 * count)
+            found = np.concatenate([found, drawn[domain.shape.inside(drawn)]])
+        found = generator.permutation(found)[:count]
+        if domain.time is None:
+            return found
+        times = generator.uniform(*domain.times, len(found))
+        return np.insert(found, domain.time_number, times, axis=1)
+
+    near = [kept(near_boundary, at_boundary)]
+    if at_corners:
+        near.append(kept(near_corners, at_corners))
+    rest = sobol(domain, num_points - sum(map(len, near)), seed).coordinates
+    return Points(np.concatenate([rest, *near]))
+
+
 def poisson_disk(domain: Box, num_points: int, seed: int = 0, cache: bool = True) -> Points:
     """Random points that keep their distance and leave no holes, in one to three dimensions.
 
@@ -230,6 +283,7 @@ SAMPLERS: dict[str, Callable[..., Points]] = {
     "equispaced": equispaced,
     "poisson_disk": poisson_disk,
     "sobol": sobol,
+    "graded": graded,
     "uniform": uniform,
     "gauss": gauss,
     "chebyshev": chebyshev,

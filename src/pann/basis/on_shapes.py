@@ -25,12 +25,12 @@ from jaxtyping import Bool, Float, Int, Shaped
 from pann.basis.basis import Basis, check_derivative
 from pann.basis.singular import Singular
 from pann.domain import Box
-from pann.points import check_points, sobol
+from pann.points import check_points, graded
 from pann.runtime.cache import BoundedCache
 from pann.runtime.memory import require_memory
 
 # Points of the inner product for each term.
-POINTS_PER_TERM, FEWEST_POINTS = 4, 400
+POINTS_PER_TERM, FEWEST_POINTS = 5, 1_000
 NONE = Singular.of(())
 # What polynomials and other singular functions leave of one is rounding below this.
 DEPENDENT = 1e-10
@@ -96,7 +96,8 @@ class ShapeBasis:
         """The recurrence, and the combinations of singular functions."""
         if self.given is not None:
             return self.given
-        return orthonormal(self.domain, self.degree).with_singular(self.singular)
+        made = orthonormal(self.domain, self.degree, len(self.singular))
+        return made.with_singular(self.singular)
 
     @property
     def num_terms(self) -> int:
@@ -272,10 +273,17 @@ def polynomial_tables(
 class Orthonormal:
     """Polynomials up to a degree, orthonormal over points of a domain."""
 
-    def __init__(self, domain: Box, degree: int) -> None:
+    def __init__(self, domain: Box, degree: int, num_functions: int) -> None:
         self.domain = domain
-        count = POINTS_PER_TERM * math.comb(degree + domain.dimension, domain.dimension)
-        self._points = sobol(domain, max(count, FEWEST_POINTS), seed=1).coordinates
+        terms = math.comb(degree + domain.dimension, domain.dimension) + num_functions
+        count = max(POINTS_PER_TERM * terms, FEWEST_POINTS)
+        inside = graded(domain, count, seed=1).coordinates
+        # Nothing grows between points inside and a boundary that has points, too.
+        on_parts = domain.boundary.points(count // 4)[0]
+        if domain.time is not None:
+            times = np.random.default_rng(1).uniform(*domain.times, len(on_parts))
+            on_parts = np.insert(on_parts, domain.time_number, times, axis=1)
+        self._points = np.concatenate([inside, on_parts])
         blocks, steps = [np.full((len(self._points), 1), len(self._points) ** -0.5)], []
         for _ in range(degree):
             step, block = _next(domain.to_reference(self._points), blocks)
@@ -328,9 +336,9 @@ def _next(
 
 
 @functools.lru_cache(maxsize=4)
-def orthonormal(domain: Box, degree: int) -> Orthonormal:
-    """Kept for bases with other singular functions."""
-    return Orthonormal(domain, degree)
+def orthonormal(domain: Box, degree: int, num_functions: int) -> Orthonormal:
+    """Kept for the next equation on the same shape."""
+    return Orthonormal(domain, degree, num_functions)
 
 
 # Bases whose terms live on the whole of a domain.

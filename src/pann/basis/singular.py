@@ -55,7 +55,8 @@ class Singular:
         for number, (x, y, direction, opening, scale) in enumerate(centers):
             turn = np.exp(-1j * direction) / scale
             w = (z - (x + 1j * y)) * turn
-            radius = np.abs(w)
+            # At the center itself positive powers are zero.
+            radius = np.maximum(np.abs(w), 1e-200)
             behind = 0.5 * (2.0 * np.pi - opening)
             theta = np.mod(np.angle(w) + behind, 2.0 * np.pi) - behind
             columns = np.flatnonzero(which.ravel() == number)

@@ -341,8 +341,8 @@ def _on_boundary(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Points on the parts of a boundary of a shape, and the outward normals.
 
-    A polynomial has as many numbers along a part as its degree, on a loop twice as many; along
-    short parts it varies less.
+    Along a straight part a polynomial has as many numbers as its degree, along a curve several
+    times as many; along short parts it varies less.
     """
     if isinstance(on_faces.given, np.ndarray):
         raise ValueError(
@@ -355,7 +355,7 @@ def _on_boundary(
         return boundary.points(count, "uniform", on_faces.seed)[:2]
     found = []
     for part in boundary:
-        along = 3 if part.is_closed else 2
+        along = 8 if part.is_closed else 2 if part.is_straight else 4
         share = min(1.0, (part.measure / shape.size) ** 0.5)
         count = math.ceil(along * share * points_per_axis ** (shape.dimension - 1))
         one = Boundary(shape, (part,)).points(max(count, FEWEST_ON_PARTS))

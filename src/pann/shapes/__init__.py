@@ -1,8 +1,9 @@
 """Shapes: regions of the plane and of space, their boundaries by name, and points on them."""
 
+from pann.shapes.arcs import Part
 from pann.shapes.boundary import Boundary
 from pann.shapes.curves import Curve
-from pann.shapes.loops import Corner, Hole
+from pann.shapes.loops import Corner, Hole, junctions
 from pann.shapes.plane import Disk, Ellipse, Polygon, Rectangle
 from pann.shapes.shape import Shape
 
@@ -13,7 +14,9 @@ __all__ = [
     "Disk",
     "Ellipse",
     "Hole",
+    "Part",
     "Polygon",
     "Rectangle",
     "Shape",
+    "junctions",
 ]

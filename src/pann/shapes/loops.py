@@ -15,15 +15,27 @@ class Corner:
     """Where two arcs meet; the inside is `direction` < theta < `direction` + `angle`.
 
     `direction` is that of the arc that leaves the corner when the boundary is walked with the
-    inside on the left; `after` is the name of its part, `before` that of the arc that arrives.
+    inside on the left; `before` and `after` are the names of the two arcs.
     """
 
     point: tuple[float, float]
     angle: float
     direction: float
-    before: str
-    after: str
-    is_straight: bool
+    arriving: Part
+    leaving: Part
+
+    @property
+    def before(self) -> str:
+        return self.arriving.name
+
+    @property
+    def after(self) -> str:
+        return self.leaving.name
+
+    @property
+    def is_straight(self) -> bool:
+        """Whether both arcs are straight."""
+        return self.arriving.is_straight and self.leaving.is_straight
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,9 +105,8 @@ def junctions(
         if min(angle, 2 * np.pi - angle) < 1e-7:
             behind = point - 1e-7 * size * np.array([np.cos(direction), np.sin(direction)])
             angle = 2 * np.pi if inside(behind[None])[0] else 0.0
-        is_straight = part.is_straight and after.is_straight
         place = (float(point[0]), float(point[1]))
-        found.append(Corner(place, angle, direction, part.name, after.name, is_straight))
+        found.append(Corner(place, angle, direction, part, after))
     return tuple(found)
 
 

@@ -50,7 +50,7 @@ CONDITION_WEIGHT = 100.0
 NUM_FRESH = 2_000
 # A tensor grid in more dimensions has too many points; random points are as many per term.
 MAX_GRID_DIMENSION = 3
-POINTS_PER_TERM, POINTS_PER_TERM_OF_SHAPES = 6, 3
+POINTS_PER_TERM, POINTS_PER_TERM_OF_SHAPES = 6, 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Setup:
         else:
             per_term = POINTS_PER_TERM if shape is None else POINTS_PER_TERM_OF_SHAPES
             count = max(at_least, per_term * basis.num_terms)
-            inside = sample("sobol", problem.domain, count, self.seed).coordinates
+            inside = sample("graded", problem.domain, count, self.seed).coordinates
         if not is_grid and shape is None and on_faces.given is None:
             count = math.ceil(POINTS_PER_TERM * basis.num_terms / _num_faces(problem))
             on_faces = OnFaces(self.condition_sampling or "sobol", count, self.seed)

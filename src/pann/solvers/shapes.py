@@ -1,11 +1,188 @@
-"""Bases to try on a shape: polynomials, and functions of its holes and corners."""
+"""Bases to try on a shape: polynomials, and functions of its holes and corners.
 
-from collections.abc import Sequence
+A polynomial of degree n has what is smooth beyond the shape. It has not
+
+- what is smooth around a hole but not inside: w^-m and log r, w from a center in the hole;
+- r^lambda at a corner of angle omega, lambda = k pi / omega, or (k - 1/2) pi / omega between a
+  value and a flux; where that is a whole number, also r^lambda log r (Grisvard, 1985). Equations
+  with other terms than the Laplacian multiply these, and those of holes, by polynomials, nonlinear
+  ones by each other;
+- corners of systems, whose exponents are another matter for each system: poles that cluster at the
+  corner from outside have any of them (Gopal and Trefethen, 2019).
+"""
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import jax
+import numpy as np
 
 from pann.basis import ShapeBasis, Singular
+from pann.basis.singular import LOG_RADIUS, LOGARITHM, PLAIN
+from pann.pde.conditions import Dirichlet, Neumann, Robin
 from pann.pde.problem import Problem
+from pann.shapes import Boundary, Part, Shape, junctions
+from pann.solvers.determinacy import is_linear
+
+# Singular exponents up to this one at corners; a polynomial has the others to about n^(-2 lambda).
+HIGHEST_EXPONENT = 6.0
+# Polynomials that singular functions of a hole are multiplied by have at most this degree.
+MOST_FACTORS = 6
+# Next to polynomials of degree n, harmonic ones up to so many times that.
+HARMONIC = 3
+# Poles at a corner of a system, and how fast they cluster.
+NUM_POLES, CLUSTERING = 24, 4.0
+WHOLE = 1e-6  # exponents nearer than this to a whole number are one
+
+Row = tuple[float, ...]
 
 
 def bases_of_shape(problem: Problem, degrees: Sequence[int]) -> list[ShapeBasis]:
     """A basis for each degree, with as many other functions as suit it."""
-    return [ShapeBasis(problem.domain, degree, Singular.of(())) for degree in degrees]
+    return [ShapeBasis(problem.domain, n, singular_functions(problem, n)) for n in degrees]
+
+
+@functools.lru_cache(maxsize=64)
+def singular_functions(problem: Problem, degree: int) -> Singular:
+    """Those of all holes and corners that suit polynomials of a degree."""
+    shape = problem.domain.shape
+    assert isinstance(shape, Shape)
+    if shape.dimension != 2:
+        return Singular.of(())
+    rows: list[Row] = []
+    alone = is_laplacian(problem)
+    for hole in shape.holes:
+        rows += _of_hole(hole.center, hole.radius, degree, alone=alone)
+    for corner in corners_of(problem):
+        rows += _of_corner(problem, shape, corner, alone=alone)
+    if alone:
+        middle = 0.5 * (np.asarray(shape.lower) + np.asarray(shape.upper))
+        radius = 0.5 * math.hypot(*(np.asarray(shape.upper) - np.asarray(shape.lower)))
+        for m in range(degree + 1, HARMONIC * degree + 1):
+            rows += _both(*middle, 0.0, 2.0 * math.pi, radius, float(m), 0.0, PLAIN)
+    return Singular.of(list(dict.fromkeys(rows)))
+
+
+class Junction(NamedTuple):
+    """Where boundary conditions meet; the angle may be pi."""
+
+    point: tuple[float, float]
+    angle: float
+    direction: float
+    is_mixed: bool
+    is_new: bool  # other conditions before and after
+
+
+def corners_of(problem: Problem) -> list[Junction]:
+    """Corners of the shape, and points of its boundary at which conditions change."""
+    shape = problem.domain.shape
+    assert isinstance(shape, Shape)
+    found: dict[tuple[float, ...], Junction] = {}
+    for field in range(len(problem.fields)):
+        owners: dict[Part, int] = {}
+        fixed: dict[int, bool] = {}
+        for number, condition in enumerate(problem.conditions):
+            if not isinstance(condition, Dirichlet | Neumann | Robin):
+                continue
+            if problem.field_number(condition) == field and isinstance(condition.faces, Boundary):
+                owners |= dict.fromkeys(condition.faces, number)
+                fixed[number] = isinstance(condition, Dirichlet)
+        try:
+            meetings = junctions(tuple(owners), shape.inside, shape.size)
+        except ValueError:
+            # Without a condition on some part there is no way around the boundary.
+            owners, meetings = {}, shape.corners
+        for meeting in meetings:
+            before, after = (owners.get(part, -1) for part in (meeting.arriving, meeting.leaving))
+            is_mixed = fixed.get(before) != fixed.get(after)
+            is_turn = abs(meeting.angle - math.pi) > WHOLE
+            if not is_turn and before == after:
+                continue
+            key = (*np.round(meeting.point, 12), is_mixed)
+            known = found.get(key)
+            is_new = before != after or (known is not None and known.is_new)
+            found[key] = Junction(meeting.point, meeting.angle, meeting.direction, is_mixed, is_new)
+    return list(found.values())
+
+
+@functools.lru_cache(maxsize=32)
+def is_laplacian(problem: Problem) -> bool:
+    """Whether the equation asks for the Laplacian of a single field, and for nothing else of it."""
+    orders = problem.asked.orders
+    if len(problem.fields) > 1 or sorted(orders) != [(0, 2), (2, 0)] or not is_linear(problem):
+        return False
+    rng = np.random.default_rng(4)
+    points = problem.domain.filled(lambda count: rng.random((count, 2)), 8)
+
+    def at(first: float, second: float) -> np.ndarray:
+        values = {(0, order): value for order, value in zip(orders, (first, second), strict=True)}
+        return np.stack([np.broadcast_to(e, 8) for e in problem.evaluate_at(points, values)])
+
+    with jax.enable_x64(True):
+        return bool(np.allclose(at(1.0, 0.3), at(0.3, 1.0), rtol=1e-12, atol=0.0))
+
+
+def _both(*row: float) -> list[Row]:
+    """Real and imaginary part."""
+    return [(*row, 0.0), (*row, 1.0)]
+
+
+def _of_hole(center: Sequence[float], radius: float, degree: int, *, alone: bool) -> Iterator[Row]:
+    """w^-m and log r, times powers of w and conj(w) unless the Laplacian stands `alone`."""
+    place = (*center, 0.0, 2.0 * math.pi, radius)
+    most = degree + 4 if alone else degree // 2 + 2
+    times = 0 if alone else min(MOST_FACTORS, degree // 6)
+    for m, j in itertools.product(range(1, most + 1), range(times + 1)):
+        yield from _both(*place, -float(m), float(j), PLAIN)
+    for i, j in itertools.product(range(times + 1), repeat=2):
+        if j <= i:
+            yield from _both(*place, float(i), float(j), LOG_RADIUS)[: 1 if i == j else 2]
+
+
+def _of_corner(problem: Problem, shape: Shape, corner: Junction, *, alone: bool) -> Iterator[Row]:
+    place = (*corner.point, corner.direction, corner.angle, shape.size)
+    first = math.pi / corner.angle
+    if len(problem.fields) > 1:
+        if corner.angle < 2.0 * math.pi - 0.1:
+            yield from _poles(shape, corner)
+        return
+    step = 0.5 * first if corner.is_mixed else first
+    few = 1 if is_linear(problem) else int(HIGHEST_EXPONENT / step)
+    most = int(HIGHEST_EXPONENT / step + WHOLE)
+    # With (i, 0) the exponents themselves, with others their products.
+    powers = [(i, 0) for i in range(1, most + 1) if not corner.is_mixed or few > 1 or i % 2]
+    powers += [
+        (i, j) for i in range(1, few) for j in range(1, i + 1) if (i + j) * step <= HIGHEST_EXPONENT
+    ]
+    for i, j in powers:
+        p, q = i * step, j * step
+        rest = 0 if alone else int(HIGHEST_EXPONENT - p - q + WHOLE)
+        is_whole = abs(p - round(p)) < WHOLE and abs(q - round(q)) < WHOLE
+        for a, b in itertools.product(range(rest + 1), repeat=2):
+            if a + b > rest:
+                continue
+            if is_whole:
+                yield from _both(*place, round(p) + a, round(q) + b, LOGARITHM)
+            else:
+                yield from _both(*place, p + a, q + b, PLAIN)
+    if corner.is_new:
+        # The values given on both sides may differ: theta, and w log w where slopes do.
+        yield (*place, 0.0, 0.0, LOGARITHM, 1.0)
+        yield from _both(*place, 1.0, 0.0, LOGARITHM)
+
+
+def _poles(shape: Shape, corner: Junction) -> Iterator[Row]:
+    """1 / (z - z_j) and conj(w) / (z - z_j), z_j outside on the bisector."""
+    outward = corner.direction + 0.5 * corner.angle + math.pi
+    for number in range(1, NUM_POLES + 1):
+        distance = shape.size * math.exp(CLUSTERING * (math.sqrt(number) - math.sqrt(NUM_POLES)))
+        x = corner.point[0] + distance * math.cos(outward)
+        y = corner.point[1] + distance * math.sin(outward)
+        if shape.inside(np.array([[x, y]]))[0]:
+            continue
+        place = (x, y, 0.0, 2.0 * math.pi, distance)
+        yield from _both(*place, -1.0, 0.0, PLAIN)
+        yield from _both(*place, -1.0, 1.0, PLAIN)
