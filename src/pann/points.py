@@ -20,7 +20,7 @@ TAGS = ("inside", "boundary")
 _MOST_SIZES = 12
 # Shares of points that are denser toward the boundary and the corners of a shape, the largest
 # distances from them, relative to its size, and how many decades smaller the least ones are.
-_AT_BOUNDARY, _AT_CORNERS = 0.35, 0.15
+_AT_BOUNDARY, _AT_CORNERS = 0.3, 0.2
 _WIDEST, _BOUNDARY_DECADES, _CORNER_DECADES = 0.3, 2.5, 5.0
 
 

@@ -41,6 +41,8 @@ from pann.shapes import Boundary
 ON_FACE = 1e-9
 # Points on each part of the boundary of a shape, at least.
 FEWEST_ON_PARTS = 16
+# Decades of distances from the ends of open parts.
+TO_CORNERS = 6.0
 
 Pieces = Mapping[str, PiecewiseLegendre]
 HashablePieces = tuple[tuple[str, PiecewiseLegendre], ...]
@@ -360,6 +362,11 @@ def _on_boundary(
         count = math.ceil(along * share * points_per_axis ** (shape.dimension - 1))
         one = Boundary(shape, (part,)).points(max(count, FEWEST_ON_PARTS))
         found.append(one[:2])
+        if shape.dimension == 2 and not part.is_closed:
+            # Functions of a corner vary on all scales toward it.
+            t = np.logspace(-TO_CORNERS, -1.0, max(count // 4, FEWEST_ON_PARTS))
+            t = np.concatenate([t, 1.0 - t])
+            found.append((part.point(t), part.normal(t)))
     points, normals = zip(*found, strict=True)
     return np.concatenate(points), np.concatenate(normals)
 

@@ -34,7 +34,9 @@ MOST_FACTORS = 6
 # Next to polynomials of degree n, harmonic ones up to so many times that.
 HARMONIC = 3
 # Poles at a corner of a system, and how fast they cluster.
-NUM_POLES, CLUSTERING = 24, 4.0
+NUM_POLES, CLUSTERING = 20, 4.0
+# Up to this angle corners of systems are left to polynomials.
+SMOOTH_ENOUGH = 1.05 * math.pi
 WHOLE = 1e-6  # exponents nearer than this to a whole number are one
 
 Row = tuple[float, ...]
@@ -146,7 +148,8 @@ def _of_corner(problem: Problem, shape: Shape, corner: Junction, *, alone: bool)
     place = (*corner.point, corner.direction, corner.angle, shape.size)
     first = math.pi / corner.angle
     if len(problem.fields) > 1:
-        if corner.angle < 2.0 * math.pi - 0.1:
+        is_sharp = corner.is_mixed or corner.angle > SMOOTH_ENOUGH
+        if is_sharp and corner.angle < 2.0 * math.pi - 0.1:
             yield from _poles(shape, corner)
         return
     step = 0.5 * first if corner.is_mixed else first
