@@ -12,7 +12,10 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
+import signatures
 from threadpoolctl import threadpool_limits
+
+signatures.install()  # jaxtyping's own checks take half of the time of many tests
 
 # Set here and not in a fixture: test modules may import matplotlib while they are collected.
 os.environ["MPLBACKEND"] = "Agg"
