@@ -83,4 +83,5 @@ def compiled_programs_are_released() -> Iterator[None]:
     yield
     eqx.clear_caches()
     jax.clear_caches()
+    signatures.written.clear()
     gc.collect()

@@ -92,6 +92,20 @@ def test_what_is_wrong_is_refused(wrong):
         wrong()
 
 
+def test_functions_within_functions_are_each_checked_as_themselves():
+    def power(hint, exponent):
+        def raised(x: hint) -> hint:
+            return x**exponent
+
+        return check(raised)
+
+    square, cube, root = power(int, 2), power(int, 3), power(float, 0.5)
+    assert (square(2), cube(2), root(4.0)) == (4, 8, 2.0)
+    for function, wrong in [(square, 2.0), (cube, 2.0), (root, "4")]:
+        with pytest.raises(BeartypeCallHintViolation):
+            function(wrong)
+
+
 def test_nothing_is_remembered_of_a_call_that_failed():
     for size in (3, 4):
         with pytest.raises(BeartypeCallHintViolation):
