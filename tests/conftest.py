@@ -61,6 +61,13 @@ def temporary_folder(prefix: str, config: pytest.Config) -> str:
     return folder
 
 
+def pytest_collection_finish() -> None:
+    """A tenth of the time of many tests goes into a search for garbage among what stays."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def one_thread_for_blas() -> Iterator[None]:
     """Two processes that each let OpenBLAS spin on all cores slow one another a hundredfold."""
