@@ -12,7 +12,10 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
+import signatures
 from threadpoolctl import threadpool_limits
+
+signatures.install()  # jaxtyping's own checks take half of the time of many tests
 
 # Set here and not in a fixture: test modules may import matplotlib while they are collected.
 os.environ["MPLBACKEND"] = "Agg"
@@ -58,6 +61,13 @@ def temporary_folder(prefix: str, config: pytest.Config) -> str:
     return folder
 
 
+def pytest_collection_finish() -> None:
+    """A tenth of the time of many tests goes into a search for garbage among what stays."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def one_thread_for_blas() -> Iterator[None]:
     """Two processes that each let OpenBLAS spin on all cores slow one another a hundredfold."""
@@ -80,4 +90,5 @@ def compiled_programs_are_released() -> Iterator[None]:
     yield
     eqx.clear_caches()
     jax.clear_caches()
+    signatures.written.clear()
     gc.collect()

@@ -3,6 +3,7 @@
 import dataclasses
 import re
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -347,6 +348,13 @@ CONSTANT_IN_A_SLAB = Problem(
 )
 
 
+@eqx.filter_jit
+def answer(system, window, right, solver):
+    """One program: operation by operation each would be compiled by itself."""
+    factors = preconditioners.factorize(system, window, jnp.zeros(system.shape), solver)
+    return preconditioners.apply(system, factors, right, solver)
+
+
 def applied(problem, axes, solver, rng):
     """A solver's answer to a random right-hand side."""
     with jax.enable_x64(True):
@@ -355,8 +363,7 @@ def applied(problem, axes, solver, rng):
         system = make_system(problem, axes, len(start), 6, 0)
         window = make_window(system, axes, 0.0, 0.1, start)
         right = jnp.asarray(rng.standard_normal(system.shape))
-        factors = preconditioners.factorize(system, window, jnp.zeros(system.shape), solver)
-        return np.asarray(preconditioners.apply(system, factors, right, solver))
+        return np.asarray(answer(system, window, right, solver))
 
 
 @pytest.mark.parametrize("name", ON_PIECES)

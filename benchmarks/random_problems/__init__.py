@@ -32,4 +32,4 @@ def random_problem(seed: int) -> Case:
     return make(seed, rng)
 
 
-__all__ = ["ROUND", "Case", "random_problem"]
+__all__ = ["ILL_POSED_PER_ROUND", "ROUND", "Case", "random_problem"]
