@@ -25,6 +25,8 @@ ALIKE = 0.1
 AMPLIFIED = 1.01
 # A residual whose middle is so far out, on (-1, 1), is at an end; cuts toward it are graded so.
 AT_AN_END, GRADING, MOST_CUTS = 0.5, 0.25, 3
+# One that lies within so much of an end, of the width 2, is cut off there.
+CUT_OFF = 0.5
 # It is at a point, where its squares are no farther from their middle than this.
 AT_A_POINT = 0.56
 # Where cuts lower the residual of an element less than this power of its width, the solution is not
@@ -312,6 +314,9 @@ def _cuts(
         elif wide[axis] > AMPLIFIED and at_end[axis]:
             count = math.ceil(math.log(wide[axis]) / math.log(1 / GRADING) - 0.5)
             inside = _toward(center[axis], min(max(count, 1), MOST_CUTS))
+        elif (reach := 1.0 - abs(center[axis]) + now.missed.spread[element, axis]) < CUT_OFF:
+            count = math.floor(math.log(0.5 * reach) / math.log(GRADING))
+            inside = _toward(center[axis], min(count, MOST_CUTS))
         places[axis] = [float(low[axis] + place * (high - low)[axis]) for place in inside]
     if not is_point:
         return [Cut(axis, at) for axis, own in places.items() for at in own]
