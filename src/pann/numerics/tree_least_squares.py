@@ -10,7 +10,6 @@ to merge them takes no more than the rows of the links that close.
 """
 
 import dataclasses
-import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -168,9 +167,7 @@ def _num_threads() -> int:
 def _leaf(part: Part, links: Mapping[int, Link], closing: Mapping[int, int]) -> _Node:
     times = np.full(part.rows.shape[1], -1)
     for name, own in part.links.items():
-        times[np.any(own != 0, axis=0)] = np.maximum(
-            times[np.any(own != 0, axis=0)], closing[name]
-        )
+        times[np.any(own != 0, axis=0)] = np.maximum(times[np.any(own != 0, axis=0)], closing[name])
     order = np.argsort(times, kind="stable")
     closed = [name for name in part.links if closing[name] < 0]
     rows = np.concatenate([part.rows, *(part.links[name] for name in closed)])[:, order]

@@ -63,6 +63,10 @@ UNSETTLED, SHARE = 1e-2, 0.1
 STALLED, PATIENCE = 0.7, 6
 # Below this multiple of the tail wanted, a stall is rounding.
 NEARLY = 30.0
+# Where all elements are resolved, but the estimated error is above so many tails, tails are made
+# smaller by a factor in each further round, down to rounding, as long as that helps; and elements
+# are refined to which more than a share of what they do elsewhere is due.
+WANTED, STRICTER, STRICTEST, NO_BETTER, DUE = 100.0, 0.1, 1e-12, 2, 0.1
 # Windows of time: the first one as a fraction of the whole, and unknowns of a good one.
 FIRST_WINDOW, FEW_UNKNOWNS, MANY_UNKNOWNS = 1 / 8, 4_000, 12_000
 NUM_COMPARED = 4_000
@@ -273,21 +277,31 @@ class _Rounds:
         is_wide = np.ones(len(tree.elements), bool)
         last: _Round | None = None
         stop, stopped = f"{MAX_ROUNDS} rounds", None
+        extra = _Extra(
+            math.inf if self.goal.is_given or self.problem.domain.time else WANTED * self.goal.tail
+        )
         for number in range(MAX_ROUNDS):
             begun = time.monotonic()
             try:
                 own = checkpoint.within(f"round {number}")
-                last = self._round(domain, tree, is_wide, last, own, before)
+                last = self._round(domain, tree, is_wide, last, own, before, extra.at_least)
                 now = last.measured
                 following = refined(tree, now, last.resolved.tail, self.bounds, domain.widths)
-                if following is None or (reason := self._reason_to_end(last.resolved, following)):
-                    stop = reason if following is not None else _all_done(last.resolved)
+                if following is None:
+                    following = self._finer(tree, last, extra)
+                    stop = _all_done(last.resolved)
+                elif reason := self._reason_to_end(last.resolved, following):
+                    following, stop = None, reason
+                if following is None:
                     break
                 figures = {"worst element": now.worst}
                 self.run.report(Progress(f"{what}, {len(tree.elements)}", number + 1, 0, figures))
                 growth = num_unknowns(following, 1) / num_unknowns(tree, 1)
                 self.run.check_time((time.monotonic() - begun) * growth)
             except Stopped as reason:
+                if extra.errors and not reason.by_user and last.resolved.is_resolved:
+                    stop = _all_done(last.resolved)
+                    break
                 stopped = str(reason)
                 stop = f"stopped by {stopped}; next would have been finer elements"
                 break
@@ -297,9 +311,36 @@ class _Rounds:
         assert last is not None, stop
         return dataclasses.replace(last.resolved, stop=stop, stopped=stopped)
 
+    def _finer(self, tree: Tree, last: "_Round", extra: "_Extra") -> Tree | None:
+        """Elements for a smaller error where all are resolved, None if it is small enough."""
+        found, now = last.resolved, last.measured
+        extra.errors.append(found.error)
+        extra.at_least = extra.at_least or found.tail
+        best = extra.errors[:-NO_BETTER]
+        has_stalled = best and min(extra.errors[-NO_BETTER:]) > STALLED * min(best)
+        if found.error <= extra.wanted or now.worst > found.tail or has_stalled:
+            return None
+        extra.tail = STRICTER * (extra.tail or found.tail)
+        if extra.tail < STRICTEST:
+            return None
+        is_due = now.counted > extra.tail
+        if SAFETY * found.influence > 0.5 * found.error:
+            influences = now.influences(tree, found.tail, self._order)
+            is_due |= influences > DUE * found.influence
+        widths = np.subtract(tree.upper, tree.lower)
+        following = refined(tree, now, extra.tail, self.bounds, widths, is_due)
+        if following is None or self._reason_to_end(last.resolved, following):
+            return None
+        return following
+
+    @property
+    def _order(self) -> int:
+        """The highest order of the equation."""
+        return max(map(self.problem.asked.highest, range(self.problem.domain.dimension)))
+
     def _reason_to_end(self, resolved: Resolved, following: Tree) -> str:
         """Why there is no further round, empty if there is."""
-        if has_stalled(resolved.worst, resolved.tail):
+        if resolved.worst[-1] > resolved.tail and has_stalled(resolved.worst, resolved.tail):
             return "no longer better by finer elements"
         if num_unknowns(following, resolved.b.shape[1]) > self.max_unknowns:
             return f"more than {self.max_unknowns:,} unknowns would have come next"
@@ -313,8 +354,12 @@ class _Rounds:
         last: "_Round | None",
         checkpoint: Checkpoint,
         before: Before | None,
+        at_least: float = 0.0,
     ) -> "_Round":
-        """The solution on some boxes, and what it leaves there; `is_wide` is where to amplify."""
+        """The solution on some boxes, and what it leaves there; `is_wide` is where to amplify.
+
+        Tails need not be below `at_least`.
+        """
         divided = self.curves.divide(tree)
         basis = ElementBasis(domain, divided.tree)
         guess = self._guess(basis, last, before)
@@ -339,7 +384,7 @@ class _Rounds:
         if last is not None:
             tail = self.goal.where(is_smooth=False)
             now = compared_with(now, tree, last.measured, last.tree, tail)
-        tail = self.goal.where(is_smooth=not len(now.rough))
+        tail = max(self.goal.where(is_smooth=not len(now.rough)), at_least)
         resolved = Resolved(
             basis,
             b,
@@ -352,7 +397,7 @@ class _Rounds:
             unevenness(basis, b),
             now.rough,
             tree.corners[now.is_left_out(tail)],
-            now.influence(tree, tail, max(map(self.problem.asked.highest, range(tree.dimension)))),
+            float(np.sum(now.influences(tree, tail, self._order))),
         )
         return _Round(tree, resolved, now)
 
@@ -408,6 +453,16 @@ class _Rounds:
 
     def _step_report(self, step: int, size: float) -> None:
         self.run.report(Progress("Newton step on elements", step, MAX_STEPS, {"step": size}))
+
+
+@dataclasses.dataclass
+class _Extra:
+    """Rounds after all elements are resolved, for an estimate of the error below `wanted`."""
+
+    wanted: float
+    tail: float = 0.0
+    at_least: float = 0.0  # the tail at which all elements were resolved
+    errors: list[float] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

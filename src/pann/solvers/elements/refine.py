@@ -120,15 +120,15 @@ class Measured:
     def worst(self) -> float:
         return float(np.max(self.counted))
 
-    def influence(self, tree: Tree, tolerance: float, order: int) -> float:
+    def influences(self, tree: Tree, tolerance: float, order: int) -> Float[np.ndarray, " boxes"]:
         """What the residual on boxes that are not resolved may do elsewhere, as a source would.
 
         A source f on a box of width h and volume V, f = h^-order in units of u, adds about f V.
         """
-        out = self.sizes > tolerance
-        corners = tree.corners[out]
-        narrow = np.max(np.subtract(tree.upper, tree.lower) / (corners[:, 1] - corners[:, 0]), 1)
-        return float(np.sum(self.missed.size[out] * narrow**order * _shares(tree)[out]))
+        low, high = tree.corners.transpose(1, 0, 2)
+        narrow = np.max(np.subtract(tree.upper, tree.lower) / (high - low), axis=1)
+        effect = self.missed.size * narrow**order * _shares(tree)
+        return np.where(self.sizes > tolerance, effect, 0.0)
 
     def is_left_out(self, tolerance: float) -> Bool[np.ndarray, " boxes"]:
         """Which boxes are not resolved, and yet do not count."""
@@ -255,8 +255,9 @@ def refined(
     tolerance: float,
     bounds: Bounds,
     widths: Float[np.ndarray, " d"],
+    chosen: Bool[np.ndarray, " boxes"] | None = None,
 ) -> Tree | None:
-    """The next elements, None if all are resolved.
+    """The next elements, None if all are resolved; those `chosen` are refined anyhow.
 
     An axis with a large tail gets a higher degree where its coefficients fall fast enough to end
     below the tolerance by that, and is cut otherwise. Elements whose highest derivatives were
@@ -265,6 +266,7 @@ def refined(
     # Near the solution every element has to do its part.
     worst = float(np.max(now.counted[~now.is_point], initial=0.0))
     is_large = now.counted > max(tolerance, SHARE * worst if worst > NEAR else 0.0)
+    is_large = is_large if chosen is None else chosen
     degrees = tree.element_degrees.copy()
     cuts: Cuts = {}
     for element in np.flatnonzero(is_large).tolist():
