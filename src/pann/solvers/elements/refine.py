@@ -25,7 +25,7 @@ ALIKE = 0.1
 AMPLIFIED = 1.01
 # A residual whose middle is so far out, on (-1, 1), is at an end; cuts toward it are graded so.
 AT_AN_END, GRADING, MOST_CUTS = 0.5, 0.25, 3
-# One that lies within so much of an end, of the width 2, is cut off there.
+# One that lies within so much of an end, of the width 2, is cut off there if that is no corner.
 CUT_OFF = 0.5
 # It is at a point, where its squares are no farther from their middle than this.
 AT_A_POINT = 0.56
@@ -308,6 +308,7 @@ def _cuts(
     low, high = corners
     center, wide = now.missed.center[element], now.amplified[element]
     at_end, is_point = np.abs(center) > AT_AN_END, now.is_point[element]
+    reach = 1.0 - np.abs(center) + now.missed.spread[element]
     places = {}
     for axis in axes:
         inside = [0.5]
@@ -316,8 +317,8 @@ def _cuts(
         elif wide[axis] > AMPLIFIED and at_end[axis]:
             count = math.ceil(math.log(wide[axis]) / math.log(1 / GRADING) - 0.5)
             inside = _toward(center[axis], min(max(count, 1), MOST_CUTS))
-        elif (reach := 1.0 - abs(center[axis]) + now.missed.spread[element, axis]) < CUT_OFF:
-            count = math.floor(math.log(0.5 * reach) / math.log(GRADING))
+        elif not np.all(at_end) and reach[axis] < CUT_OFF:
+            count = math.floor(math.log(0.5 * reach[axis]) / math.log(GRADING))
             inside = _toward(center[axis], min(count, MOST_CUTS))
         places[axis] = [float(low[axis] + place * (high - low)[axis]) for place in inside]
     if not is_point:
