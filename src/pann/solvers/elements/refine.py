@@ -21,6 +21,8 @@ NARROWEST = 1e-9
 # Of the largest tail: elements below it wait, for it may have caused theirs.
 SHARE, NEAR = 0.02, 1e-3
 ALIKE = 0.1
+# A coefficient of degree p leaves a residual of at most its size times this power of p.
+CAUSED = 4
 # Highest derivatives amplified by more than this say that an element is too wide for its layers.
 AMPLIFIED = 1.01
 # A residual whose middle is so far out, on (-1, 1), is at an end; cuts toward it are graded so.
@@ -267,6 +269,11 @@ def refined(
     worst = float(np.max(now.counted[~now.is_point], initial=0.0))
     is_large = now.counted > max(tolerance, SHARE * worst if worst > NEAR else 0.0)
     is_large = is_large if chosen is None else chosen
+    # A residual that the last coefficients cannot have left comes from others, which go first.
+    own = np.max(now.found.tail * (tree.element_degrees + 1.0) ** CAUSED, axis=1)
+    is_own = is_large & (own > now.missed.size)
+    if np.any(is_own) and not np.any(now.amplified[is_large] > AMPLIFIED):
+        is_large = is_own
     degrees = tree.element_degrees.copy()
     cuts: Cuts = {}
     for element in np.flatnonzero(is_large).tolist():
