@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float
 
 from pann.basis import ElementBasis, Tree
 from pann.domain import Box
-from pann.io.checkpoint import Checkpoint, Saved
+from pann.io.checkpoint import NOWHERE, Checkpoint, Saved
 from pann.methods import Elements
 from pann.pde.checks import checked, has_integrals
 from pann.pde.conditions import Break, Data, Dirichlet, Initial, Integral, planes
@@ -297,8 +297,12 @@ class _Rounds:
                 figures = {"worst element": now.worst}
                 self.run.report(Progress(f"{what}, {len(tree.elements)}", number + 1, 0, figures))
                 growth = num_unknowns(following, 1) / num_unknowns(tree, 1)
+                growth **= (tree.dimension + 1) / 2  # as for nested dissection
                 self.run.check_time((time.monotonic() - begun) * growth)
             except Stopped as reason:
+                if last is None:
+                    # A single element takes next to no time.
+                    last = self._single(domain, before)
                 if extra.errors and not reason.by_user and last.resolved.is_resolved:
                     stop = _all_done(last.resolved)
                     break
@@ -310,6 +314,13 @@ class _Rounds:
             tree = following
         assert last is not None, stop
         return dataclasses.replace(last.resolved, stop=stop, stopped=stopped)
+
+    def _single(self, domain: Box, before: Before | None) -> "_Round":
+        """What a single element gives, whatever the time."""
+        degrees = [self.bounds.first] * domain.dimension
+        tree = Tree.whole(domain.lower, domain.upper, degrees)
+        unhurried = dataclasses.replace(self, run=Run())
+        return unhurried._round(domain, tree, np.ones(1, bool), None, NOWHERE, before)
 
     def _finer(self, tree: Tree, last: "_Round", extra: "_Extra") -> Tree | None:
         """Elements for a smaller error where all are resolved, None if it is small enough."""
@@ -441,7 +452,13 @@ class _Rounds:
                 arrays["b"], missed, arrays["amplified"], notes["steps"], notes["pivot"], num_points
             )
         b, at, steps, pivot = newton(
-            system, b, smoothed, is_linear=self.is_linear, tail=tail, report=report
+            system,
+            b,
+            smoothed,
+            is_linear=self.is_linear,
+            tail=tail,
+            report=report,
+            check=lambda: self.run.check_time(0.0),
         )
         missed = system.missed(b)
         sizes = np.max(field_sizes(basis, b), axis=1)
@@ -492,6 +509,7 @@ def newton(
     is_linear: bool,
     tail: float,
     report: Callable[[int, float], None],
+    check: Callable[[], None] = lambda: None,
 ) -> tuple[Float[np.ndarray, "terms fields"], Linearized, int, float]:
     """Gauss-Newton steps, shortened where the rows do not fall; one if all is linear.
 
@@ -501,7 +519,7 @@ def newton(
     at = system.linearize(b, smoothed=smoothed)
     last = math.inf
     for step in range(1, MAX_STEPS + 1):
-        delta, solved = system.step(b, at)
+        delta, solved = system.step(b, at, check)
         if is_linear:
             return b + delta, at, 1, solved.smallest_pivot
         value, fraction = system.sum_of_squares(b, at), 1.0
