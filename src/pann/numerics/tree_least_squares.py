@@ -1,15 +1,17 @@
 """Sparse least squares on a tree: parts with rows of their own, and links that tie a few of them.
 
 Minimizes sum_e |A_e c_e - r_e|^2 + sum_l |sum_e B_le c_e - s_l|^2. Each part e has columns and rows
-A_e; a link l has rows in which two or more parts appear. Going up a tree of parts, the columns of a
-node in which its open links are zero are eliminated by QR. For elements of a mesh what remains
-lies on the border of a node, so that this is nested dissection, with the accuracy of QR.
+A_e; a link l has rows in which two or more parts appear. Going up a tree of parts, columns are
+eliminated by QR where the last link that sees them closes. For elements of a mesh what remains lies
+on the border of a node, so that this is nested dissection, with the accuracy of QR.
+
+Columns are sorted by where they are eliminated. What is left of two nodes is then one triangle, and
+to merge them takes no more than the rows of the links that close.
 """
 
 import dataclasses
-import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -19,8 +21,11 @@ from threadpoolctl import threadpool_limits
 
 # A pivot below this fraction of the largest one stands for a direction that is free.
 FREE = 1e-14
+# Columns that LAPACK takes at a time.
+PANEL = 32
 
 Matrix = Float[np.ndarray, "_rows _columns"]
+Merge = tuple[int, int, int]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -42,93 +47,116 @@ class Link:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Node:
-    """What is left of a node after its elimination, and what brings back the rest.
+    """A node with a triangle for its columns and the right-hand side.
 
-    Of its variables v those at `gone` are r00^-1 (right0 - r01 v[kept]).
+    `order` sorts its variables by `times`, the merges that eliminate them; the first `num_gone` are
+    eliminated here. `links` are the columns of those that are open, sorted as well.
     """
 
-    gone: Int[np.ndarray, " eliminated"]
-    kept: Int[np.ndarray, " remaining"]
-    r00: Matrix
-    r01: Matrix
-    right0: Float[np.ndarray, " eliminated"]
-    rows: Matrix
-    right: Float[np.ndarray, " rows"]
-    links: dict[int, tuple[int, Matrix]]  # open ones: how many parts have come, and their columns
+    order: Int[np.ndarray, " variables"]
+    times: Int[np.ndarray, " variables"]
+    num_gone: int
+    triangle: Matrix
+    links: dict[int, Matrix]
 
     @property
     def num_remaining(self) -> int:
-        return len(self.kept)
+        return len(self.order) - self.num_gone
 
     def variables(
         self, remaining: Float[np.ndarray, " remaining"]
     ) -> Float[np.ndarray, " variables"]:
-        values = np.empty(len(self.gone) + len(self.kept))
-        values[self.gone] = _solved(self.r00, self.right0 - self.r01 @ remaining)
-        values[self.kept] = remaining
+        r, gone = self.triangle, self.num_gone
+        right = r[:gone, -1] - r[:gone, gone:-1] @ remaining
+        values = np.empty(len(self.order))
+        values[self.order] = np.concatenate([_solved(r[:gone, :gone], right), remaining])
         return values
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Solved:
-    """The columns of each part, and the factors for further questions."""
+    """The columns of each part; the root of the sum of squares; the smallest pivot over the largest
+    one.
+    """
 
     columns: list[Float[np.ndarray, " _columns"]]
     residual: float
     smallest_pivot: float
-    nodes: dict[int, _Node] = dataclasses.field(repr=False)
 
 
 def solve(
     parts: Mapping[int, Part],
     links: Mapping[int, Link],
-    merges: Sequence[tuple[int, int, int]],
+    merges: Sequence[Merge],
+    check: Callable[[], None] = lambda: None,
 ) -> Solved:
     """The least-squares solution; `merges` are pairs of nodes that become a third, in order.
 
-    Parts are numbered as nodes; the last merge has the root. `residual` is the root of the sum of
-    squares that is left, `smallest_pivot` that over the largest one.
+    Parts are numbered as nodes; the last merge has the root. What `check` raises before a node is
+    eliminated ends the work.
     """
+    closing = _closing(parts, links, merges)
     nodes: dict[int, _Node] = {}
-    names = list(parts)
-    leaf = lambda name: _leaf(parts[name], links)
-    merge = lambda each: _merged(nodes[each[0]], nodes[each[1]], links)
-    threads = _num_threads()
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
-        nodes.update(zip(names, pool.map(leaf, names), strict=True))
-        levels = _levels(merges)
-        many = list(itertools.takewhile(lambda level: len(level) >= threads, levels))
-        for level in many:
-            nodes.update(zip((each[2] for each in level), pool.map(merge, level), strict=True))
-    # The last ones are few and large.
-    for level in levels[len(many) :]:
-        nodes.update((each[2], merge(each)) for each in level)
-    root = merges[-1][2] if merges else names[0]
+
+    def leaf(name: int) -> None:
+        check()
+        nodes[name] = _leaf(parts[name], links, closing)
+
+    def merge(time: int) -> None:
+        check()
+        low, high, name = merges[time]
+        nodes[name] = _merged(nodes[low], nodes[high], time, links, closing)
+
+    # Threads of BLAS wait for each other, for long where other work has the processors.
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(_num_threads()) as pool:
+        for work, each in [(leaf, list(parts)), *((merge, own) for own in _levels(merges))]:
+            list(pool.map(work, each))
+    root = merges[-1][2] if merges else next(iter(parts))
     values = {root: nodes[root].variables(np.zeros(nodes[root].num_remaining))}
     for low, high, name in reversed(merges):
         split = nodes[low].num_remaining
         own = values.pop(name)
         values[low] = nodes[low].variables(own[:split])
         values[high] = nodes[high].variables(own[split:])
-    pivots = np.concatenate([np.abs(np.diag(node.r00)) for node in nodes.values()])
+    pivots = np.concatenate([np.abs(np.diag(n.triangle)[: n.num_gone]) for n in nodes.values()])
     return Solved(
-        [values[name] for name in names],
-        float(np.linalg.norm(nodes[root].right)),
+        [values[name] for name in parts],
+        float(np.linalg.norm(nodes[root].triangle[nodes[root].num_gone :, -1])),
         float(np.min(pivots) / max(np.max(pivots), 1e-300)),
-        nodes,
     )
 
 
-def _levels(merges: Sequence[tuple[int, int, int]]) -> list[list[tuple[int, int, int]]]:
-    """The merges in groups, of which each needs only those before it."""
+def _closing(
+    parts: Mapping[int, Part], links: Mapping[int, Link], merges: Sequence[Merge]
+) -> dict[int, int]:
+    """For each link the number of the merge that brings its last part, -1 if it has only one."""
+    closing = {}
+    found = {name: dict.fromkeys(part.links, 1) for name, part in parts.items()}
+    for own in found.values():
+        for link in [each for each in own if links[each].num_parts == 1]:
+            closing[link] = -1
+            del own[link]
+    for time, (low, high, name) in enumerate(merges):
+        few, many = sorted((found.pop(low), found.pop(high)), key=len)
+        for link, count in few.items():
+            many[link] = many.get(link, 0) + count
+            if many[link] == links[link].num_parts:
+                closing[link] = time
+                del many[link]
+        found[name] = many
+    return closing
+
+
+def _levels(merges: Sequence[Merge]) -> list[list[int]]:
+    """The numbers of merges in groups, of which each needs only those before it."""
     height: dict[int, int] = {}
-    levels: list[list[tuple[int, int, int]]] = []
-    for low, high, name in merges:
+    levels: list[list[int]] = []
+    for time, (low, high, name) in enumerate(merges):
         own = max(height.get(low, 0), height.get(high, 0))
         height[name] = own + 1
         if own == len(levels):
             levels.append([])
-        levels[own].append((low, high, name))
+        levels[own].append(time)
     return levels
 
 
@@ -136,64 +164,74 @@ def _num_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
-def _leaf(part: Part, links: Mapping[int, Link]) -> _Node:
-    return _eliminated(
-        part.rows, part.right, {name: (1, own) for name, own in part.links.items()}, links
-    )
+def _leaf(part: Part, links: Mapping[int, Link], closing: Mapping[int, int]) -> _Node:
+    times = np.full(part.rows.shape[1], -1)
+    for name, own in part.links.items():
+        times[np.any(own != 0, axis=0)] = np.maximum(times[np.any(own != 0, axis=0)], closing[name])
+    order = np.argsort(times, kind="stable")
+    closed = [name for name in part.links if closing[name] < 0]
+    rows = np.concatenate([part.rows, *(part.links[name] for name in closed)])[:, order]
+    right = np.concatenate([part.right, *(links[name].right for name in closed)])
+    size = rows.shape[1] + 1
+    r = np.linalg.qr(np.concatenate([rows, right[:, None]], axis=1), mode="r")
+    r = np.asarray(np.pad(r, ((0, size - len(r)), (0, 0))), order="F")
+    still_open = {name: own[:, order] for name, own in part.links.items() if closing[name] >= 0}
+    return _node(order, times, -1, r, still_open)
 
 
-def _merged(low: _Node, high: _Node, links: Mapping[int, Link]) -> _Node:
-    """Two nodes as one: their rows, and the links that both are in."""
-    first, second = low.num_remaining, high.num_remaining
-    rows = scipy.linalg.block_diag(low.rows, high.rows)
-    open_ = {}
-    for name in dict.fromkeys([*low.links, *high.links]):
-        count, columns = 0, []
-        for node, size in ((low, first), (high, second)):
-            own, matrix = node.links.get(name, (0, None))
-            count += own
-            length = len(links[name].right)
-            columns.append(np.zeros((length, size)) if matrix is None else matrix)
-        open_[name] = count, np.concatenate(columns, axis=1)
-    return _eliminated(rows, np.concatenate([low.right, high.right]), open_, links)
-
-
-def _eliminated(
-    rows: Matrix,
-    right: Float[np.ndarray, " rows"],
-    links: dict[int, tuple[int, Matrix]],
-    all_links: Mapping[int, Link],
+def _node(
+    order: Int[np.ndarray, " variables"],
+    times: Int[np.ndarray, " variables"],
+    now: int,
+    triangle: Matrix,
+    links: dict[int, Matrix],
 ) -> _Node:
-    """Close the links that have all their parts, and eliminate what the others do not see."""
-    closed = [name for name, (count, _) in links.items() if count == all_links[name].num_parts]
-    if closed:
-        rows = np.concatenate([rows, *(links[name][1] for name in closed)])
-        right = np.concatenate([right, *(all_links[name].right for name in closed)])
-    still_open = {name: each for name, each in links.items() if name not in closed}
-    size = rows.shape[1]
-    seen = np.zeros(size, bool)
-    for _, matrix in still_open.values():
-        seen |= np.any(matrix != 0, axis=0)
-    gone, kept = np.flatnonzero(~seen), np.flatnonzero(seen)
-    count = len(gone)
-    r = _triangle(np.concatenate([rows[:, gone], rows[:, kept], right[:, None]], axis=1), count)
+    """A node whose links no longer see what is eliminated now."""
+    times = times[order]
+    num_gone = int(np.searchsorted(times, now, side="right"))
     return _Node(
-        gone,
-        kept,
-        r[:count, :count],
-        r[:count, count:size],
-        r[:count, size],
-        r[count:, count:size],
-        r[count:, size],
-        {name: (parts, matrix[:, kept]) for name, (parts, matrix) in still_open.items()},
+        order, times, num_gone, triangle, {name: own[:, num_gone:] for name, own in links.items()}
     )
 
 
-def _triangle(matrix: Matrix, at_least: int) -> Matrix:
-    """R of a matrix, with so many rows at least."""
-    r = np.asarray(np.linalg.qr(matrix, mode="r"))
-    missing = at_least - len(r)
-    return r if missing <= 0 else np.pad(r, ((0, missing), (0, 0)))
+def _merged(
+    low: _Node,
+    high: _Node,
+    now: int,
+    links: Mapping[int, Link],
+    closing: Mapping[int, int],
+) -> _Node:
+    """Two nodes as one: their triangles side by side, and the rows of the links that close."""
+    first, second = low.num_remaining, high.num_remaining
+    times = np.concatenate([low.times[low.num_gone :], high.times[high.num_gone :]])
+    order = np.argsort(times, kind="stable")
+    # Both are sorted: their rows in the order of the columns are a triangle again.
+    size = first + second
+    place = np.empty(size + 1, int)
+    place[order], place[size] = np.arange(size), size
+    triangle = np.zeros((size + 1, size + 1), order="F")
+    for node, at in ((low, place[:first]), (high, place[first:size])):
+        at = np.append(at, size)
+        own = node.triangle[node.num_gone :, node.num_gone :]
+        triangle[np.ix_(at[:-1], at)] = own[:-1]
+        triangle[size, size] = np.hypot(triangle[size, size], own[-1, -1])
+    open_, rows = dict[int, Matrix](), list[Matrix]()
+    for name in dict.fromkeys([*low.links, *high.links]):
+        right = links[name].right
+        columns = np.zeros((len(right), size + 1))
+        for node, at in ((low, place[:first]), (high, place[first:size])):
+            if name in node.links:
+                columns[:, at] = node.links[name]
+        if closing[name] == now:
+            columns[:, -1] = right
+            rows.append(columns)
+        else:
+            open_[name] = columns[:, :-1]
+    if rows:
+        stacked = np.asfortranarray(np.concatenate(rows))
+        panel = min(PANEL, size + 1)
+        triangle = scipy.linalg.lapack.dtpqrt(0, panel, triangle, stacked, 1, 1)[0]
+    return _node(order, times, now, triangle, open_)
 
 
 def _solved(r: Matrix, right: Float[np.ndarray, " columns"]) -> Float[np.ndarray, " columns"]:

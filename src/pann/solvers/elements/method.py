@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float
 
 from pann.basis import ElementBasis, Tree
 from pann.domain import Box
-from pann.io.checkpoint import Checkpoint, Saved
+from pann.io.checkpoint import NOWHERE, Checkpoint, Saved
 from pann.methods import Elements
 from pann.pde.checks import checked, has_integrals
 from pann.pde.conditions import Break, Data, Dirichlet, Initial, Integral, planes
@@ -63,6 +63,10 @@ UNSETTLED, SHARE = 1e-2, 0.1
 STALLED, PATIENCE = 0.7, 6
 # Below this multiple of the tail wanted, a stall is rounding.
 NEARLY = 30.0
+# Where all elements are resolved, but the estimated error is above so many tails, tails are made
+# smaller by a factor in each further round, down to rounding, as long as that helps; and elements
+# are refined to which more than a share of what they do elsewhere is due.
+WANTED, STRICTER, STRICTEST, NO_BETTER, DUE = 100.0, 0.1, 1e-12, 2, 0.1
 # Windows of time: the first one as a fraction of the whole, and unknowns of a good one.
 FIRST_WINDOW, FEW_UNKNOWNS, MANY_UNKNOWNS = 1 / 8, 4_000, 12_000
 NUM_COMPARED = 4_000
@@ -275,21 +279,35 @@ class _Rounds:
         is_wide = np.ones(len(tree.elements), bool)
         last: _Round | None = None
         stop, stopped = f"{MAX_ROUNDS} rounds", None
+        extra = _Extra(
+            math.inf if self.goal.is_given or self.problem.domain.time else WANTED * self.goal.tail
+        )
         for number in range(MAX_ROUNDS):
             begun = time.monotonic()
             try:
                 own = checkpoint.within(f"round {number}")
-                last = self._round(domain, tree, is_wide, last, own, before)
+                last = self._round(domain, tree, is_wide, last, own, before, extra.at_least)
                 now = last.measured
                 following = refined(tree, now, last.resolved.tail, self.bounds, domain.widths)
-                if following is None or (reason := self._reason_to_end(last.resolved, following)):
-                    stop = reason if following is not None else _all_done(last.resolved)
+                if following is None:
+                    following = self._finer(tree, last, extra)
+                    stop = _all_done(last.resolved)
+                elif reason := self._reason_to_end(last.resolved, following):
+                    following, stop = None, reason
+                if following is None:
                     break
                 figures = {"worst element": now.worst}
                 self.run.report(Progress(f"{what}, {len(tree.elements)}", number + 1, 0, figures))
                 growth = num_unknowns(following, 1) / num_unknowns(tree, 1)
+                growth **= (tree.dimension + 1) / 2  # as for nested dissection
                 self.run.check_time((time.monotonic() - begun) * growth)
             except Stopped as reason:
+                if last is None:
+                    # A single element takes next to no time.
+                    last = self._single(domain, before)
+                if extra.errors and not reason.by_user and last.resolved.is_resolved:
+                    stop = _all_done(last.resolved)
+                    break
                 stopped = str(reason)
                 stop = f"stopped by {stopped}; next would have been finer elements"
                 break
@@ -299,9 +317,43 @@ class _Rounds:
         assert last is not None, stop
         return dataclasses.replace(last.resolved, stop=stop, stopped=stopped)
 
+    def _single(self, domain: Box, before: Before | None) -> "_Round":
+        """What a single element gives, whatever the time."""
+        degrees = [self.bounds.first] * domain.dimension
+        tree = Tree.whole(domain.lower, domain.upper, degrees)
+        unhurried = dataclasses.replace(self, run=Run())
+        return unhurried._round(domain, tree, np.ones(1, bool), None, NOWHERE, before)
+
+    def _finer(self, tree: Tree, last: "_Round", extra: "_Extra") -> Tree | None:
+        """Elements for a smaller error where all are resolved, None if it is small enough."""
+        found, now = last.resolved, last.measured
+        extra.errors.append(found.error)
+        extra.at_least = extra.at_least or found.tail
+        best = extra.errors[:-NO_BETTER]
+        has_stalled = best and min(extra.errors[-NO_BETTER:]) > STALLED * min(best)
+        if found.error <= extra.wanted or now.worst > found.tail or has_stalled:
+            return None
+        extra.tail = STRICTER * (extra.tail or found.tail)
+        if extra.tail < STRICTEST:
+            return None
+        is_due = now.counted > extra.tail
+        if SAFETY * found.influence > 0.5 * found.error:
+            influences = now.influences(tree, found.tail, self._order)
+            is_due |= influences > DUE * found.influence
+        widths = np.subtract(tree.upper, tree.lower)
+        following = refined(tree, now, extra.tail, self.bounds, widths, is_due)
+        if following is None or self._reason_to_end(last.resolved, following):
+            return None
+        return following
+
+    @property
+    def _order(self) -> int:
+        """The highest order of the equation."""
+        return max(map(self.problem.asked.highest, range(self.problem.domain.dimension)))
+
     def _reason_to_end(self, resolved: Resolved, following: Tree) -> str:
         """Why there is no further round, empty if there is."""
-        if has_stalled(resolved.worst, resolved.tail):
+        if resolved.worst[-1] > resolved.tail and has_stalled(resolved.worst, resolved.tail):
             return "no longer better by finer elements"
         if num_unknowns(following, resolved.b.shape[1]) > self.max_unknowns:
             return f"more than {self.max_unknowns:,} unknowns would have come next"
@@ -315,8 +367,12 @@ class _Rounds:
         last: "_Round | None",
         checkpoint: Checkpoint,
         before: Before | None,
+        at_least: float = 0.0,
     ) -> "_Round":
-        """The solution on some boxes, and what it leaves there; `is_wide` is where to amplify."""
+        """The solution on some boxes, and what it leaves there; `is_wide` is where to amplify.
+
+        Tails need not be below `at_least`.
+        """
         divided = self.curves.divide(tree)
         basis = ElementBasis(domain, divided.tree)
         guess = self._guess(basis, last, before)
@@ -341,7 +397,7 @@ class _Rounds:
         if last is not None:
             tail = self.goal.where(is_smooth=False)
             now = compared_with(now, tree, last.measured, last.tree, tail)
-        tail = self.goal.where(is_smooth=not len(now.rough))
+        tail = max(self.goal.where(is_smooth=not len(now.rough)), at_least)
         resolved = Resolved(
             basis,
             b,
@@ -354,7 +410,7 @@ class _Rounds:
             unevenness(basis, b),
             now.rough,
             tree.corners[now.is_left_out(tail)],
-            now.influence(tree, tail, max(map(self.problem.asked.highest, range(tree.dimension)))),
+            float(np.sum(now.influences(tree, tail, self._order))),
         )
         return _Round(tree, resolved, now)
 
@@ -398,7 +454,13 @@ class _Rounds:
                 arrays["b"], missed, arrays["amplified"], notes["steps"], notes["pivot"], num_points
             )
         b, at, steps, pivot = newton(
-            system, b, smoothed, is_linear=self.is_linear, tail=tail, report=report
+            system,
+            b,
+            smoothed,
+            is_linear=self.is_linear,
+            tail=tail,
+            report=report,
+            check=lambda: self.run.check_time(0.0),
         )
         missed = system.missed(b)
         sizes = np.max(field_sizes(basis, b), axis=1)
@@ -410,6 +472,16 @@ class _Rounds:
 
     def _step_report(self, step: int, size: float) -> None:
         self.run.report(Progress("Newton step on elements", step, MAX_STEPS, {"step": size}))
+
+
+@dataclasses.dataclass
+class _Extra:
+    """Rounds after all elements are resolved, for an estimate of the error below `wanted`."""
+
+    wanted: float
+    tail: float = 0.0
+    at_least: float = 0.0  # the tail at which all elements were resolved
+    errors: list[float] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -439,6 +511,7 @@ def newton(
     is_linear: bool,
     tail: float,
     report: Callable[[int, float], None],
+    check: Callable[[], None] = lambda: None,
 ) -> tuple[Float[np.ndarray, "terms fields"], Linearized, int, float]:
     """Gauss-Newton steps, shortened where the rows do not fall; one if all is linear.
 
@@ -448,7 +521,7 @@ def newton(
     at = system.linearize(b, smoothed=smoothed)
     last = math.inf
     for step in range(1, MAX_STEPS + 1):
-        delta, solved = system.step(b, at)
+        delta, solved = system.step(b, at, check)
         if is_linear:
             return b + delta, at, 1, solved.smallest_pivot
         value, fraction = system.sum_of_squares(b, at), 1.0

@@ -21,10 +21,14 @@ NARROWEST = 1e-9
 # Of the largest tail: elements below it wait, for it may have caused theirs.
 SHARE, NEAR = 0.02, 1e-3
 ALIKE = 0.1
+# A coefficient of degree p leaves a residual of at most its size times this power of p.
+CAUSED = 4
 # Highest derivatives amplified by more than this say that an element is too wide for its layers.
 AMPLIFIED = 1.01
 # A residual whose middle is so far out, on (-1, 1), is at an end; cuts toward it are graded so.
 AT_AN_END, GRADING, MOST_CUTS = 0.5, 0.25, 3
+# One that lies within so much of an end, of the width 2, is cut off there if that is no corner.
+CUT_OFF = 0.5
 # It is at a point, where its squares are no farther from their middle than this.
 AT_A_POINT = 0.56
 # Where cuts lower the residual of an element less than this power of its width, the solution is not
@@ -118,15 +122,15 @@ class Measured:
     def worst(self) -> float:
         return float(np.max(self.counted))
 
-    def influence(self, tree: Tree, tolerance: float, order: int) -> float:
+    def influences(self, tree: Tree, tolerance: float, order: int) -> Float[np.ndarray, " boxes"]:
         """What the residual on boxes that are not resolved may do elsewhere, as a source would.
 
         A source f on a box of width h and volume V, f = h^-order in units of u, adds about f V.
         """
-        out = self.sizes > tolerance
-        corners = tree.corners[out]
-        narrow = np.max(np.subtract(tree.upper, tree.lower) / (corners[:, 1] - corners[:, 0]), 1)
-        return float(np.sum(self.missed.size[out] * narrow**order * _shares(tree)[out]))
+        low, high = tree.corners.transpose(1, 0, 2)
+        narrow = np.max(np.subtract(tree.upper, tree.lower) / (high - low), axis=1)
+        effect = self.missed.size * narrow**order * _shares(tree)
+        return np.where(self.sizes > tolerance, effect, 0.0)
 
     def is_left_out(self, tolerance: float) -> Bool[np.ndarray, " boxes"]:
         """Which boxes are not resolved, and yet do not count."""
@@ -253,8 +257,9 @@ def refined(
     tolerance: float,
     bounds: Bounds,
     widths: Float[np.ndarray, " d"],
+    chosen: Bool[np.ndarray, " boxes"] | None = None,
 ) -> Tree | None:
-    """The next elements, None if all are resolved.
+    """The next elements, None if all are resolved; those `chosen` are refined anyhow.
 
     An axis with a large tail gets a higher degree where its coefficients fall fast enough to end
     below the tolerance by that, and is cut otherwise. Elements whose highest derivatives were
@@ -263,6 +268,12 @@ def refined(
     # Near the solution every element has to do its part.
     worst = float(np.max(now.counted[~now.is_point], initial=0.0))
     is_large = now.counted > max(tolerance, SHARE * worst if worst > NEAR else 0.0)
+    is_large = is_large if chosen is None else chosen
+    # A residual that the last coefficients cannot have left comes from others, which go first.
+    own = np.max(now.found.tail * (tree.element_degrees + 1.0) ** CAUSED, axis=1)
+    is_own = is_large & (own > now.missed.size)
+    if np.any(is_own) and not np.any(now.amplified[is_large] > AMPLIFIED):
+        is_large = is_own
     degrees = tree.element_degrees.copy()
     cuts: Cuts = {}
     for element in np.flatnonzero(is_large).tolist():
@@ -304,6 +315,7 @@ def _cuts(
     low, high = corners
     center, wide = now.missed.center[element], now.amplified[element]
     at_end, is_point = np.abs(center) > AT_AN_END, now.is_point[element]
+    reach = 1.0 - np.abs(center) + now.missed.spread[element]
     places = {}
     for axis in axes:
         inside = [0.5]
@@ -312,6 +324,9 @@ def _cuts(
         elif wide[axis] > AMPLIFIED and at_end[axis]:
             count = math.ceil(math.log(wide[axis]) / math.log(1 / GRADING) - 0.5)
             inside = _toward(center[axis], min(max(count, 1), MOST_CUTS))
+        elif not np.all(at_end) and reach[axis] < CUT_OFF:
+            count = math.floor(math.log(0.5 * reach[axis]) / math.log(GRADING))
+            inside = _toward(center[axis], min(count, MOST_CUTS))
         places[axis] = [float(low[axis] + place * (high - low)[axis]) for place in inside]
     if not is_point:
         return [Cut(axis, at) for axis, own in places.items() for at in own]

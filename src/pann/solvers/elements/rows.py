@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -727,8 +727,10 @@ class ElementSystem:
 
     # ---- Solving ----
 
-    def step(self, b: Coefficients, at: Linearized) -> tuple[Coefficients, Solved]:
-        """The Gauss-Newton step from b."""
+    def step(
+        self, b: Coefficients, at: Linearized, check: Callable[[], None] = lambda: None
+    ) -> tuple[Coefficients, Solved]:
+        """The Gauss-Newton step from b, which ends with what `check` raises."""
         of_elements, links = self.links
         nodes = self.basis.tree.elements
         columns = self.columns(b)
@@ -743,7 +745,7 @@ class ElementSystem:
                 nodes, at.rows, at.residuals, of_elements, strict=True
             )
         }
-        solved = solve(parts, current, self.basis.tree.order_of_elimination())
+        solved = solve(parts, current, self.basis.tree.order_of_elimination(), check)
         return self.coefficients(solved.columns), solved
 
     def sum_of_squares(self, b: Coefficients, at: Linearized) -> float:
