@@ -2,6 +2,7 @@
 
 from pann.shapes.boundary import Boundary
 from pann.shapes.curves import Curve
+from pann.shapes.implicit import Implicit
 from pann.shapes.loops import Corner, Hole
 from pann.shapes.plane import Disk, Ellipse, Polygon, Rectangle
 from pann.shapes.shape import Shape
@@ -13,6 +14,7 @@ __all__ = [
     "Disk",
     "Ellipse",
     "Hole",
+    "Implicit",
     "Polygon",
     "Rectangle",
     "Shape",

@@ -216,10 +216,13 @@ class Part:
 
     def nearest(self, points: Plane, t: Parameters) -> Parameters:
         """The parameters of the nearest points of the arc, by Gauss-Newton steps from near ones."""
-        for _ in range(6):
+        for _ in range(20):
             tangent = self.tangent(t)
-            step = np.sum((points - self.point(t)) * tangent, axis=1) / np.sum(tangent**2, axis=1)
-            t = t + step if self.is_closed else np.clip(t + step, 0, 1)
+            squares = np.maximum(np.sum(tangent**2, axis=1), 1e-300)
+            step = np.sum((points - self.point(t)) * tangent, axis=1) / squares
+            before, t = t, t + step if self.is_closed else np.clip(t + step, 0, 1)
+            if not abs(t - before).max(initial=0) > 1e-15:
+                break
         return t
 
     def sample(

@@ -143,5 +143,10 @@ def _distance(part: Part, point: Float[np.ndarray, " 2"]) -> float:
 
 def _direction(part: Part, t: float) -> float:
     """The direction in which an arc leaves its end, into the arc."""
-    x, y = part.tangent(np.array([t]))[0] * (1 if t == 0 else -1)
-    return float(np.arctan2(y, x))
+    t, sign = np.array([t]), 1 if t == 0 else -1
+    tangent = part.tangent(t)[0]
+    if np.linalg.norm(tangent) < 1e-8 * part.length:
+        # A path that stops at its end: the limit of its direction.
+        near, far = (part.tangent(abs(t - step))[0] for step in (1e-4, 2e-4))
+        tangent = 2 * near / np.linalg.norm(near) - far / np.linalg.norm(far)
+    return float(np.arctan2(*(sign * tangent[::-1])))
