@@ -58,5 +58,3 @@ def axes_of(box: Box) -> str:
         f"{name}=({low:g}, {high:g})"
         for name, low, high in zip(box.names, box.lower, box.upper, strict=True)
     )
-
-

@@ -113,7 +113,7 @@ def _loops(function: Callable[..., Any], domain: Box) -> tuple[Fourier, ...]:
             f"f is negative at ({x.flat[place]:g}, {y.flat[place]:g}), on the edge of "
             f"{axes_of(domain)}; the intervals should reach beyond the shape on all sides"
         )
-    lines = contourpy.contour_generator(*axes, grid).lines(0.0)
+    lines = contourpy.contour_generator(x, y, grid).lines(0.0)
     return tuple(_loop(function, domain, np.asarray(line)) for line in lines)
 
 
@@ -126,7 +126,7 @@ def _loop(function: Callable[..., Any], domain: Box, line: Plane) -> Fourier:
     series = np.fft.fftshift(np.fft.fft(x + 1j * y)) / 2048
     for modes in (24, 96, 384):
         near = Fourier(series[1024 - modes : 1024 + modes + 1])
-        found = fourier(lambda t, near=near: _projected(function, domain, near.points(t)))
+        found = fourier(functools.partial(_projected, function, domain, near))
         if found is not None:
             length = Part("", found).length
             if abs(length / lengths.sum() - 1) < 1e-2:
@@ -138,9 +138,9 @@ def _loop(function: Callable[..., Any], domain: Box, line: Plane) -> Fourier:
     )
 
 
-def _projected(function: Callable[..., Any], domain: Box, points: Plane) -> Plane:
-    """Points moved along the gradient until the function is zero there, or NaN."""
-    size = domain.widths.max()
+def _projected(function: Callable[..., Any], domain: Box, near: Fourier, t: Parameters) -> Plane:
+    """Points of a curve moved along the gradient until the function is zero there, or NaN."""
+    points, size = near.points(t), domain.widths.max()
     for _ in range(12):
         values, gradient = slopes(function, domain, points)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -15,15 +15,27 @@ class Corner:
     """Where two arcs meet; the inside is `direction` < theta < `direction` + `angle`.
 
     `direction` is that of the arc that leaves the corner when the boundary is walked with the
-    inside on the left; `after` is the name of its part, `before` that of the arc that arrives.
+    inside on the left; `before` and `after` are the names of the two arcs.
     """
 
     point: tuple[float, float]
     angle: float
     direction: float
-    before: str
-    after: str
-    is_straight: bool
+    arriving: Part
+    leaving: Part
+
+    @property
+    def before(self) -> str:
+        return self.arriving.name
+
+    @property
+    def after(self) -> str:
+        return self.leaving.name
+
+    @property
+    def is_straight(self) -> bool:
+        """Whether both arcs are straight."""
+        return self.arriving.is_straight and self.leaving.is_straight
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,13 +105,12 @@ def junctions(
         if min(angle, 2 * np.pi - angle) < 1e-7:
             behind = point - 1e-7 * size * np.array([np.cos(direction), np.sin(direction)])
             angle = 2 * np.pi if inside(behind[None])[0] else 0.0
-        is_straight = part.is_straight and after.is_straight
         place = (float(point[0]), float(point[1]))
-        found.append(Corner(place, angle, direction, part.name, after.name, is_straight))
+        found.append(Corner(place, angle, direction, part, after))
     return tuple(found)
 
 
-def hole_of(loop: Sequence[Part], size: float) -> Hole:
+def hole_of(loop: Sequence[Part]) -> Hole:
     """The deepest point of what a clockwise loop goes around: its centroid, if that is as deep."""
     count = max(240 // len(loop), 2)
     points = np.concatenate([part.point(np.arange(count) / count) for part in loop])
@@ -143,10 +154,10 @@ def _distance(part: Part, point: Float[np.ndarray, " 2"]) -> float:
 
 def _direction(part: Part, t: float) -> float:
     """The direction in which an arc leaves its end, into the arc."""
-    t, sign = np.array([t]), 1 if t == 0 else -1
-    tangent = part.tangent(t)[0]
-    if np.linalg.norm(tangent) < 1e-8 * part.length:
+    at, sign = np.array([t]), 1 if t == 0 else -1
+    tangent = part.tangent(at)[0]
+    if np.linalg.norm(tangent) < 1e-8 * part.measure:
         # A path that stops at its end: the limit of its direction.
-        near, far = (part.tangent(abs(t - step))[0] for step in (1e-4, 2e-4))
+        near, far = (part.tangent(abs(at - step))[0] for step in (1e-4, 2e-4))
         tangent = 2 * near / np.linalg.norm(near) - far / np.linalg.norm(far)
     return float(np.arctan2(*(sign * tangent[::-1])))
