@@ -341,7 +341,7 @@ def bisect(
         low, high = np.where(holds, middle, low), np.where(holds, high, middle)
 
 
-def changes(part: Part, trim: Trim) -> Parameters:
+def changes(part: Part, trim: Trim) -> Float[np.ndarray, " cuts"]:
     """Where an arc crosses the boundary of another shape, or begins or ends to run along it.
 
     Its level is never larger than the distance to its boundary, so that an arc shorter than the
@@ -399,7 +399,9 @@ def changes(part: Part, trim: Trim) -> Parameters:
     return np.sort(cuts)
 
 
-def _around(part: Part, t: Parameters, size: float, corners: Plane) -> Parameters:
+def _around(
+    part: Part, t: Parameters, size: float, corners: Float[np.ndarray, "corners 2"]
+) -> Float[np.ndarray, " around"]:
     """Parameters of corners that are on the arc, and of points next to them."""
     if not len(corners):
         return t

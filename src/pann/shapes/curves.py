@@ -108,15 +108,15 @@ class Curve(Shape):
     points has numbers of points there.
     """
 
-    function: Callable[..., Any]
+    function: Callable[..., Any] | Through
     corners_at: tuple[float, ...] = ()
     name: str = "curve"
     names: tuple[str, ...] = NAMES
 
     def __init__(
         self,
-        function: Callable[..., Any],
-        corners: Sequence[float] = (),
+        function: Callable[..., Any] | Through,
+        corners: Sequence[float | int] = (),
         name: str = "curve",
         names: Sequence[str] = NAMES,
     ):
@@ -160,7 +160,7 @@ class Curve(Shape):
 
 
 @functools.lru_cache(maxsize=256)
-def _paths(function: Callable[..., Any], corners: tuple[float, ...]) -> tuple[Path, ...]:
+def _paths(function: Callable[..., Any] | Through, corners: tuple[float, ...]) -> tuple[Path, ...]:
     if isinstance(function, Through):
         return _splines(np.asarray(function.points), [round(number) for number in corners])
     period = _period(function)

@@ -132,7 +132,7 @@ def hole_of(loop: Sequence[Part]) -> Hole:
 
 
 def _depth(
-    trials: Plane, loop: Plane, tree: "scipy.spatial.cKDTree"
+    trials: Plane, loop: Float[np.ndarray, "vertices 2"], tree: "scipy.spatial.cKDTree"
 ) -> Float[np.ndarray, " points"]:
     """The distance to a polygon's vertices, negative outside."""
     distances, _ = tree.query(trials)

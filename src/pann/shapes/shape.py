@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import re
 from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -130,7 +130,7 @@ class Shape(abc.ABC):
     def __and__(self, other: "Shape") -> "Combination":
         return Combination("&", self, other)
 
-    def moved(self, *steps: float, **named: float) -> "Moved":
+    def moved(self, *steps: float | int, **named: float | int) -> "Moved":
         """Moved along the axes, in order or by name: `moved(0.5, 0)`, `moved(y=1)`."""
         unknown = [name for name in named if name not in self.names]
         if unknown or len(steps) not in (0, self.dimension) or bool(steps) == bool(named):
@@ -141,14 +141,17 @@ class Shape(abc.ABC):
         shift = np.array(steps or [named.get(name, 0.0) for name in self.names], float)
         return self.placed(np.eye(self.dimension), shift)
 
-    def scaled(self, factor: float, about: Sequence[float] | None = None) -> "Moved":
+    def scaled(self, factor: float | int, about: Sequence[float | int] | None = None) -> "Moved":
         """Larger by a factor, about a point that stays (the origin if none is given)."""
         if not (np.isfinite(factor) and factor > 0):
             raise ValueError(f"a shape is scaled by a positive number, got {factor}")
         return self._about(factor * np.eye(self.dimension), about)
 
     def rotated(
-        self, angle: float, about: Sequence[float] | None = None, axis: str | None = None
+        self,
+        angle: float | int,
+        about: Sequence[float | int] | None = None,
+        axis: str | None = None,
     ) -> "Moved":
         """Turned counterclockwise by radians about a point, in space about an axis through it."""
         if self.dimension == 2:
@@ -175,7 +178,9 @@ class Shape(abc.ABC):
             return Moved(self.shape, by.after(self.by))
         return Moved(self, by)
 
-    def _about(self, matrix: Float[np.ndarray, "d d"], about: Sequence[float] | None) -> "Moved":
+    def _about(
+        self, matrix: Float[np.ndarray, "d d"], about: Sequence[float | int] | None
+    ) -> "Moved":
         center = np.zeros(self.dimension) if about is None else np.asarray(about, float)
         if center.shape != (self.dimension,):
             raise ValueError(
@@ -272,7 +277,7 @@ class Combination(Shape):
 
     operation: str
     first: Shape
-    second: Shape
+    second: Any  # a shape, or else an error says so
 
     def __post_init__(self) -> None:
         if not isinstance(self.second, Shape):
