@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from pann.numerics.quadrature import gauss_legendre
+from pann.shapes.trim import Trim
 
 Parameters = Float[np.ndarray, " points"]
 Plane = Float[np.ndarray, "points 2"]
@@ -77,6 +78,10 @@ class Affine:
     @staticmethod
     def of(matrix: Float[np.ndarray, "d d"], shift: Float[np.ndarray, " d"]) -> "Affine":
         return Affine(tuple(map(tuple, matrix.tolist())), tuple(shift.tolist()))
+
+    @staticmethod
+    def identity(dimension: int) -> "Affine":
+        return Affine.of(np.eye(dimension), np.zeros(dimension))
 
     def __call__(self, points: Float[np.ndarray, "points d"]) -> Float[np.ndarray, "points d"]:
         return self.turn(points) + np.asarray(self.shift)
@@ -152,6 +157,29 @@ class Part:
     def renamed(self, name: str) -> "Part":
         return dataclasses.replace(self, name=name)
 
+    def trimmed(self, trim: Trim) -> list["Part"]:
+        """What is left of it, neighboring pieces joined."""
+        cuts = changes(self, trim)
+        if self.is_closed and len(cuts):
+            limits = np.append(cuts, cuts[0] + 1)
+        else:
+            limits = np.concatenate([[0.0], cuts, [1.0]])
+        limits = limits[np.append(True, np.diff(limits) * self.measure > 100 * trim.tolerance)]
+        # Three points of each piece, for one may be where boundaries touch.
+        t = (limits[:-1] + np.array([[0.27], [0.49], [0.74]]) * np.diff(limits)).ravel()
+        sides = np.median(trim.sides(self.point(t), self.normal(t)).reshape(3, -1), axis=0)
+        pieces: list[tuple[float, float, float]] = []
+        for low, high, side in np.stack([limits[:-1], limits[1:], sides], axis=1).tolist():
+            start = pieces.pop()[0] if pieces and pieces[-1][2] == side else low
+            pieces.append((start, high, side))
+        if self.is_closed and len(pieces) > 1 and pieces[0][2] == pieces[-1][2]:
+            pieces[0] = (pieces.pop()[0] - 1, *pieces[0][1:])
+        whole = len(pieces) == 1
+        kept = [
+            (self if whole else self.cut(low, high), side) for low, high, side in pieces if side
+        ]
+        return [arc if side > 0 else arc.turned() for arc, side in kept]
+
     def rule(self, count: int) -> tuple[Parameters, Parameters]:
         """Parameters, and weights of arc length: Gauss-Legendre, or equispaced on a loop."""
         if self.is_closed:
@@ -216,10 +244,13 @@ class Part:
 
     def nearest(self, points: Plane, t: Parameters) -> Parameters:
         """The parameters of the nearest points of the arc, by Gauss-Newton steps from near ones."""
-        for _ in range(6):
+        for _ in range(20):
             tangent = self.tangent(t)
-            step = np.sum((points - self.point(t)) * tangent, axis=1) / np.sum(tangent**2, axis=1)
-            t = t + step if self.is_closed else np.clip(t + step, 0, 1)
+            squares = np.maximum(np.sum(tangent**2, axis=1), 1e-300)
+            step = np.sum((points - self.point(t)) * tangent, axis=1) / squares
+            before, t = t, t + step if self.is_closed else np.clip(t + step, 0, 1)
+            if not abs(t - before).max(initial=0) > 1e-15:
+                break
         return t
 
     def sample(
@@ -230,12 +261,20 @@ class Part:
             t, weights = self.rule(count)
             weights *= self.measure / weights.sum()
         else:
-            fine = np.linspace(0, 1, 2001)
-            speed = np.linalg.norm(self.tangent(fine), axis=1)
-            along = np.append(0, np.cumsum(speed[1:] + speed[:-1]))
-            t = np.interp(generator.random(count) * along[-1], along, fine)
+            t = self.along(generator.random(count))
             weights = np.full(count, self.measure / count)
         return self.point(t), self.normal(t), weights
+
+    def along(
+        self, shares: Parameters, density: Callable[[Plane], Parameters] | None = None
+    ) -> Parameters:
+        """Where these shares of the length are behind, or of the integral of a density."""
+        t = np.linspace(0, 1, 2001)
+        speed = np.linalg.norm(self.tangent(t), axis=1)
+        if density is not None:
+            speed *= np.maximum(density(self.point(t)), 0)
+        total = np.append(0, np.cumsum(speed[1:] + speed[:-1]))
+        return np.interp(shares * total[-1], total, t)
 
     def chosen(self, state: Callable[[Plane, Plane], Bool[np.ndarray, " points"]]) -> list["Part"]:
         """Its pieces where a state of points and normals is true."""
@@ -259,12 +298,13 @@ class Part:
             return [self]
         return [self.cut(*ends) for ends in zip(starts.tolist(), stops.tolist(), strict=True)]
 
-    def without(self, others: Sequence["Part"]) -> list["Part"]:
+    def without(self, others: Sequence[object]) -> list["Part"]:
         """What is left of it without others, which may be pieces of the same arc."""
         same = [
             part
             for part in others
-            if (part.name, part.path, part.map) == (self.name, self.path, self.map)
+            if isinstance(part, Part)
+            and (part.name, part.path, part.map) == (self.name, self.path, self.map)
             and (part.stop > part.start) == (self.stop > self.start)
         ]
         taken = []
@@ -301,34 +341,38 @@ def bisect(
         low, high = np.where(holds, middle, low), np.where(holds, high, middle)
 
 
-def changes(
-    part: Part, level: Callable[[Plane], Parameters], size: float, corners: Plane
-) -> Parameters:
+def changes(part: Part, trim: Trim) -> Float[np.ndarray, " cuts"]:
     """Where an arc crosses the boundary of another shape, or begins or ends to run along it.
 
-    `level` is negative inside of that shape and never larger than the distance to its boundary, so
-    that an arc shorter than the levels at its ends has no crossing: all others are halved. Cuts
-    next to `corners` of the other shape are moved onto them.
+    Its level is never larger than the distance to its boundary, so that an arc shorter than the
+    levels at its ends has no crossing: all others are halved. Cuts next to corners of the other
+    shape are moved onto them.
     """
+    level, corners, tolerance = trim.other.level, trim.corners, trim.tolerance
+    size = 1e12 * tolerance
     t = np.linspace(0, 1, 17 if part.is_straight else 257)
+    if part.is_closed:
+        t += 0.012371  # where the loop is opened, a cut is unlikely
+    t = np.union1d(t, _around(part, t, size, corners))
     values = level(part.point(t))
-    tolerance = 1e-12 * size
     while True:
         speed = np.linalg.norm(part.tangent(t), axis=1)
         lengths = 1.1 * np.diff(t) * np.maximum(speed[:-1], speed[1:])
-        on = abs(values) <= tolerance
-        smallest = np.where(on[:-1] & on[1:], size / 300, 1e-7 * size)
+        # Where the two run along each other, only corners would show what is smaller.
+        highest = np.maximum(abs(values[:-1]), abs(values[1:]))
+        along = highest <= np.maximum(1e-9 * size, 1e-5 * lengths)
+        smallest = np.where(along, size / 300, 1e-7 * size)
         unclear = (abs(values[:-1]) + abs(values[1:]) < lengths) & (lengths > smallest)
         if not unclear.any():
             break
         new = ((t[:-1] + t[1:]) / 2)[unclear]
         where = np.flatnonzero(unclear) + 1
         t, values = np.insert(t, where, new), np.insert(values, where, level(part.point(new)))
-    states = np.where(on, 0, np.sign(values)).astype(int)
+    states = np.where(abs(values) <= tolerance, 0, np.sign(values)).astype(int)
     # A run that short is a crossing, or a touch, which is no cut.
     first, last = _runs(states)
-    along = np.append(0, np.cumsum(lengths))
-    short = (states[first] == 0) & (along[last] - along[first] < 1e-5 * size)
+    place = np.append(0, np.cumsum(lengths))
+    short = (states[first] == 0) & (place[last] - place[first] < 1e-5 * size)
     if short.all():  # a whole arc of that length
         return np.zeros(0)
     keep = np.repeat(~short, last - first + 1)
@@ -353,6 +397,22 @@ def changes(
         is_near = np.linalg.norm(part.point(moved) - corner, axis=1) <= tolerance
         cuts = np.where((gaps.min(axis=1) < 1e-6 * size) & is_near, moved, cuts)
     return np.sort(cuts)
+
+
+def _around(
+    part: Part, t: Parameters, size: float, corners: Float[np.ndarray, "corners 2"]
+) -> Float[np.ndarray, " around"]:
+    """Parameters of corners that are on the arc, and of points next to them."""
+    if not len(corners):
+        return t
+    gaps = np.linalg.norm(part.point(t)[:, None] - corners, axis=2)
+    nearest = part.nearest(corners, t[gaps.argmin(axis=0)])
+    points, speed = part.point(nearest), np.linalg.norm(part.tangent(nearest), axis=1)
+    there = (np.linalg.norm(points - corners, axis=1) <= 1e-9 * size) & (speed > 0)
+    if part.is_closed:
+        nearest = t[0] + (nearest - t[0]) % 1.0
+    around = nearest[there, None] + 1e-6 * size / speed[there, None] * np.array([-1, 0, 1])
+    return np.clip(around.ravel(), t[0], t[-1])
 
 
 def _runs(states: Int[np.ndarray, " points"]) -> tuple[Int[np.ndarray, " runs"], ...]:

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float
 
 from pann.arguments import call_by_name, check_arguments
 from pann.shapes.arcs import Part
+from pann.shapes.patches import Patch
 
 if TYPE_CHECKING:
     from pann.shapes.shape import Shape
@@ -23,7 +24,7 @@ class Boundary:
     """Some parts of the boundary of a shape: `+` or `|` joins them, `-` takes some away."""
 
     shape: "Shape"
-    parts: tuple[Part, ...]
+    parts: tuple[Part | Patch, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,7 +84,7 @@ class Boundary:
     def __len__(self) -> int:
         return len(self.parts)
 
-    def __iter__(self) -> Iterator[Part]:
+    def __iter__(self) -> Iterator[Part | Patch]:
         return iter(self.parts)
 
     @functools.cached_property
@@ -120,7 +121,7 @@ class Boundary:
     def __repr__(self) -> str:
         return f"Boundary({self} of {self.shape})"
 
-    def _of(self, parts: list[Part]) -> "Boundary":
+    def _of(self, parts: list[Part | Patch]) -> "Boundary":
         return Boundary(self.shape, tuple(parts))
 
     def _check_shape(self, other: "Boundary") -> None:

@@ -16,8 +16,9 @@ import scipy  # its submodules are loaded when first used
 from jaxtyping import Complex, Float
 
 from pann.shapes.arcs import Parameters, Part, Path, Plane
+from pann.shapes.checks import axis_names, keep, table
 from pann.shapes.outline import Outline
-from pann.shapes.plane import NAMES, Point, axis_names, crossings, keep, table
+from pann.shapes.plane import NAMES, Point, crossings
 from pann.shapes.shape import Shape
 
 LARGEST = 4096  # modes of a curve
@@ -29,18 +30,25 @@ LARGEST = 4096  # modes of a curve
 class Fourier(Path):
     """A closed curve x + iy = sum_k c_k exp(2 pi i k t)."""
 
-    frequencies: Float[np.ndarray, " modes"]
-    coefficients: Complex[np.ndarray, " modes"]
+    coefficients: Complex[np.ndarray, " modes"]  # an odd number, from the lowest frequency on
     is_closed = True
 
     def points(self, t: Parameters) -> Plane:
         return self._sum(t, self.coefficients)
 
     def tangents(self, t: Parameters) -> Plane:
-        return self._sum(t, 2j * np.pi * self.frequencies * self.coefficients)
+        frequencies = np.arange(len(self.coefficients)) - len(self.coefficients) // 2
+        return self._sum(t, 2j * np.pi * frequencies * self.coefficients)
 
     def _sum(self, t: Parameters, coefficients: Complex[np.ndarray, " modes"]) -> Plane:
-        value = np.exp(2j * np.pi * (t % 1.0)[:, None] * self.frequencies) @ coefficients
+        # Of exponentials there are those of frequencies near 0, and of multiples of 32.
+        highest = len(coefficients) // 2
+        blocks = (highest + 15) // 32
+        ends = (32 * blocks + 16 - highest, 32 * blocks + 15 - highest)
+        table = np.pad(coefficients, ends).reshape(-1, 32)
+        angles = 2j * np.pi * (t % 1.0)[:, None]
+        coarse = np.exp(angles * (32 * np.arange(-blocks, blocks + 1)))
+        value = np.sum(coarse * (np.exp(angles * np.arange(-16, 16)) @ table.T), axis=1)
         return np.column_stack([value.real, value.imag])
 
 
@@ -100,15 +108,15 @@ class Curve(Shape):
     points has numbers of points there.
     """
 
-    function: Callable[..., Any]
+    function: Callable[..., Any] | Through
     corners_at: tuple[float, ...] = ()
     name: str = "curve"
     names: tuple[str, ...] = NAMES
 
     def __init__(
         self,
-        function: Callable[..., Any],
-        corners: Sequence[float] = (),
+        function: Callable[..., Any] | Through,
+        corners: Sequence[float | int] = (),
         name: str = "curve",
         names: Sequence[str] = NAMES,
     ):
@@ -152,7 +160,7 @@ class Curve(Shape):
 
 
 @functools.lru_cache(maxsize=256)
-def _paths(function: Callable[..., Any], corners: tuple[float, ...]) -> tuple[Path, ...]:
+def _paths(function: Callable[..., Any] | Through, corners: tuple[float, ...]) -> tuple[Path, ...]:
     if isinstance(function, Through):
         return _splines(np.asarray(function.points), [round(number) for number in corners])
     period = _period(function)
@@ -176,13 +184,16 @@ def fourier(values: Callable[[Parameters], Plane]) -> Fourier | None:
     count = 32
     while count <= LARGEST:
         x, y = values(np.arange(count) / count).T
-        coefficients = np.fft.fft(x + 1j * y) / count
-        frequencies = np.fft.fftfreq(count, 1 / count)
-        sizes, scale = abs(coefficients), abs(coefficients[1:]).max()
-        tail = sizes[abs(frequencies) > count // 3].max()
+        if not np.isfinite(x + y).all():
+            return None
+        coefficients = np.fft.fftshift(np.fft.fft(x + 1j * y)) / count
+        frequencies = abs(np.arange(count) - count // 2)
+        sizes = abs(coefficients)
+        scale = sizes[frequencies > 0].max()
+        tail = sizes[frequencies > count // 3].max()
         if tail <= 1e-14 * scale or (count == LARGEST and tail <= 1e-10 * scale):
-            kept = sizes > 1e-17 * scale
-            return Fourier(frequencies[kept], coefficients[kept])
+            highest = min(frequencies[sizes > 5e-16 * scale].max(), count // 2 - 1)
+            return Fourier(coefficients[frequencies <= highest])
         count *= 2
     return None
 
@@ -193,6 +204,8 @@ def chebyshev(values: Callable[[Parameters], Plane]) -> Chebyshev | None:
     while count <= LARGEST // 4:
         angles = np.pi * np.arange(count + 1) / count
         x, y = values((1 + np.cos(angles)) / 2).T
+        if not np.isfinite(x + y).all():
+            return None
         coefficients = scipy.fft.dct(np.stack([x, y]), type=1, axis=1) / count
         coefficients[:, [0, -1]] /= 2
         series = coefficients[0] + 1j * coefficients[1]
@@ -206,15 +219,19 @@ def chebyshev(values: Callable[[Parameters], Plane]) -> Chebyshev | None:
 
 def evaluate(function: Callable[..., Any], *arguments: Parameters) -> Float[np.ndarray, "points _"]:
     """A user's function of arrays, or else of numbers, as columns in double precision."""
+    count = len(arguments[0])
+    # JAX compiles each operation for each length: there are few of them this way.
+    padding = 4 ** max(5, int(np.ceil(np.log(max(count, 1)) / np.log(4)))) - count
+    padded = [np.pad(each, (0, padding), mode="edge") for each in arguments]
     with jax.enable_x64(True):
         try:
-            value = function(*arguments)
+            value = function(*padded)
         except (TypeError, ValueError):
-            value = list(
-                zip(*(function(*each) for each in zip(*arguments, strict=True)), strict=True)
-            )
-        columns = [np.asarray(each, float) for each in value]
-    return np.stack([np.broadcast_to(each, len(arguments[0])) for each in columns], axis=1)
+            value = np.array([function(*map(float, each)) for each in zip(*padded, strict=True)]).T
+            value = list(np.atleast_2d(value))
+        columns = value if isinstance(value, tuple | list) else [value]
+        arrays = [np.broadcast_to(np.asarray(each, float), count + padding) for each in columns]
+    return np.stack(arrays, axis=1)[:count]
 
 
 def _period(function: Callable[..., Any]) -> float:
@@ -274,7 +291,17 @@ def _splines(points: Plane, corners: Sequence[int]) -> tuple[Path, ...]:
 
 
 def _check_simple(parts: Sequence[Part]) -> None:
-    """Refuse a curve that crosses itself."""
+    """Refuse a curve that turns back or crosses itself."""
+    for part in parts:
+        t = (np.arange(2000 + part.is_closed) + 0.5) / 2000
+        tangents = part.tangent(t)
+        back = np.flatnonzero(np.sum(tangents[1:] * tangents[:-1], axis=1) <= 0)
+        if back.size:
+            x, y = part.point(t[back[:1]])[0]
+            raise ValueError(
+                f"the curve turns back near ({x:.4g}, {y:.4g}); if it has a corner there, give its "
+                "value of t: Curve(..., corners=(0.5,))"
+            )
     count = 1000 // len(parts) + 2
     t = np.arange(count) / count
     points = np.concatenate([part.point(t) for part in parts])

@@ -110,7 +110,7 @@ def junctions(
     return tuple(found)
 
 
-def hole_of(loop: Sequence[Part], size: float) -> Hole:
+def hole_of(loop: Sequence[Part]) -> Hole:
     """The deepest point of what a clockwise loop goes around: its centroid, if that is as deep."""
     count = max(240 // len(loop), 2)
     points = np.concatenate([part.point(np.arange(count) / count) for part in loop])
@@ -132,7 +132,7 @@ def hole_of(loop: Sequence[Part], size: float) -> Hole:
 
 
 def _depth(
-    trials: Plane, loop: Plane, tree: "scipy.spatial.cKDTree"
+    trials: Plane, loop: Float[np.ndarray, "vertices 2"], tree: "scipy.spatial.cKDTree"
 ) -> Float[np.ndarray, " points"]:
     """The distance to a polygon's vertices, negative outside."""
     distances, _ = tree.query(trials)
@@ -154,5 +154,10 @@ def _distance(part: Part, point: Float[np.ndarray, " 2"]) -> float:
 
 def _direction(part: Part, t: float) -> float:
     """The direction in which an arc leaves its end, into the arc."""
-    x, y = part.tangent(np.array([t]))[0] * (1 if t == 0 else -1)
-    return float(np.arctan2(y, x))
+    at, sign = np.array([t]), 1 if t == 0 else -1
+    tangent = part.tangent(at)[0]
+    if np.linalg.norm(tangent) < 1e-8 * part.measure:
+        # A path that stops at its end: the limit of its direction.
+        near, far = (part.tangent(abs(at - step))[0] for step in (1e-4, 2e-4))
+        tangent = 2 * near / np.linalg.norm(near) - far / np.linalg.norm(far)
+    return float(np.arctan2(*(sign * tangent[::-1])))

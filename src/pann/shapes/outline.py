@@ -9,6 +9,8 @@ from jaxtyping import Bool, Float, Int
 
 from pann.shapes.arcs import Parameters, Part, Plane
 
+Ends = Float[np.ndarray, "pieces 2"]
+
 CELLS = 256  # along the longer side
 
 
@@ -106,7 +108,7 @@ class Outline:
 
     def _pieces(
         self, number: int, t: Parameters
-    ) -> tuple[Plane, Plane, Float[np.ndarray, "points 2"], Int[np.ndarray, " points"]]:
+    ) -> tuple[Ends, Ends, Ends, Int[np.ndarray, " pieces"]]:
         """Ends, parameters and number of the arc of pieces shorter than a cell."""
         vertices = self.parts[number].point(t)
         lengths = np.linalg.norm(np.diff(vertices, axis=0), axis=1)

@@ -2,6 +2,10 @@
 
 import dataclasses
 import functools
+import json
+import operator
+import os
+import re
 from collections.abc import Sequence
 from typing import final
 
@@ -10,11 +14,13 @@ import numpy.typing as npt
 from jaxtyping import Float, Int
 
 from pann.domain import Box
+from pann.errors import FileError
 from pann.shapes.arcs import Affine, Circle, Part, Plane, Segment
+from pann.shapes.checks import axes_of, axis_names, keep, point, positive, table
 from pann.shapes.outline import Outline
 from pann.shapes.shape import Shape
 
-Point = tuple[float, float]
+Point = tuple[float | int, float | int]
 NAMES = ("x", "y")
 
 
@@ -57,7 +63,7 @@ class Disk(Shape):
     """All points no farther than the radius from the center; its part is "disk"."""
 
     center: Point = (0.0, 0.0)
-    radius: float = 1.0
+    radius: float | int = 1.0
     names: tuple[str, ...] = NAMES
 
     def __post_init__(self) -> None:
@@ -81,7 +87,7 @@ class Ellipse(Shape):
 
     center: Point = (0.0, 0.0)
     radii: Point = (1.0, 0.5)
-    angle: float = 0.0
+    angle: float | int = 0.0
     names: tuple[str, ...] = NAMES
 
     def __post_init__(self) -> None:
@@ -107,7 +113,7 @@ class Ellipse(Shape):
 
 
 @final
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(frozen=True, init=False, repr=False)
 class Polygon(Shape):
     """A polygon by its vertices in order; e0 is the edge from the first to the second, and so on.
 
@@ -117,15 +123,37 @@ class Polygon(Shape):
     vertices: tuple[Point, ...]
     names: tuple[str, ...] = NAMES
 
-    def __post_init__(self) -> None:
-        given = table(self.vertices, "vertices")
+    def __init__(self, vertices: npt.ArrayLike, names: Sequence[str] = NAMES):
+        given = table(vertices, "vertices")
         if len(given) > 1 and np.array_equal(given[0], given[-1]):
             given = given[:-1]
         if len(given) < 3:
             raise ValueError(f"a polygon has at least three vertices, got {len(given)}")
         pairs = tuple((float(x), float(y)) for x, y in given)
-        keep(self, vertices=pairs, names=axis_names(self.names, 2))
+        keep(self, vertices=pairs, names=axis_names(names, 2))
         _check_polygon(given)
+
+    @staticmethod
+    def read(path: str | os.PathLike[str]) -> Shape:
+        """The polygons of a file: GeoJSON, with holes, or CSV with a vertex in each line."""
+        path = os.fspath(path)
+        try:
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+        except OSError as error:
+            raise FileError(f"{path} cannot be opened: {error.strerror}") from None
+        polygons = _geojson(text) if text.lstrip().startswith("{") else [[_csv(text)]]
+        if not polygons:
+            raise FileError(f"{path} has no polygon; it should be GeoJSON, or CSV with two columns")
+        shapes = []
+        for outer, *holes in polygons:
+            shape: Shape = Polygon(outer)
+            for number, hole in enumerate(holes):
+                inner = Polygon(hole)
+                names = {name: f"hole {number + 1}" for name in inner.boundary.names}
+                shape = shape - inner.renamed(**names)
+            shapes.append(shape)
+        return functools.reduce(operator.or_, shapes)
 
     @functools.cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -192,54 +220,32 @@ def distance_to_segment(points: Plane, first: Plane, last: Plane) -> Float[np.nd
     return np.linalg.norm(points - first - np.clip(share, 0, 1)[:, None] * along, axis=1)
 
 
-def keep(shape: Shape, **fields: object) -> None:
-    """Set fields of a frozen shape, once they have been checked."""
-    for name, value in fields.items():
-        object.__setattr__(shape, name, value)
+def _geojson(text: str) -> list[list[list[Point]]]:
+    """The rings of each polygon, the outer one first."""
+    found: list[list[list[Point]]] = []
+    left = [json.loads(text)]
+    while left:
+        item = left.pop(0)
+        left += item.get("features") or item.get("geometries") or []
+        left += [item["geometry"]] if item.get("geometry") else []
+        if item.get("type") == "Polygon":
+            found.append(item["coordinates"])
+        elif item.get("type") == "MultiPolygon":
+            found += item["coordinates"]
+    return [[[(each[0], each[1]) for each in ring] for ring in rings] for rings in found]
 
 
-def positive(value: object, what: str) -> float:
-    number = point([value], 1, what)[0]
-    if number <= 0:
-        raise ValueError(f"a {what} is positive, got {number:g}")
-    return number
-
-
-def point(value: object, dimension: int, what: str) -> tuple[float, ...]:
-    """A point of finite numbers."""
-    try:
-        numbers = tuple(float(each) for each in value)  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
-        numbers = ()
-    if len(numbers) != dimension or not np.isfinite(numbers).all():
-        kind = "a finite number" if dimension == 1 else f"{dimension} finite numbers"
-        raise ValueError(f"{what} is {kind}, got {value[0] if dimension == 1 else value!r}")  # type: ignore[index]
-    return numbers
-
-
-def table(value: npt.ArrayLike, what: str) -> Plane:
-    """Points of the plane, of finite numbers."""
-    try:
-        array = np.asarray(value, float)
-    except (TypeError, ValueError):
-        array = np.zeros(0)
-    if array.ndim != 2 or array.shape[1] != 2 or not np.isfinite(array).all():
-        raise ValueError(f"{what} are pairs (x, y) of finite numbers, got {value!r:.200}")
-    return array
-
-
-def axis_names(names: Sequence[str], dimension: int) -> tuple[str, ...]:
-    names = tuple(names)
-    if len(names) != dimension or len(set(names)) != dimension:
-        raise ValueError(f"names are {dimension} different names of axes, got {names}")
-    return names
-
-
-def axes_of(box: Box) -> str:
-    return ", ".join(
-        f"{name}=({low:g}, {high:g})"
-        for name, low, high in zip(box.names, box.lower, box.upper, strict=True)
-    )
+def _csv(text: str) -> list[Point]:
+    """The first two numbers of each line that begins with numbers."""
+    rows = []
+    for line in text.splitlines():
+        try:
+            x, y = map(float, re.split(r"[,;\s]+", line.strip())[:2])
+            rows.append((x, y))
+        except ValueError:
+            if rows and line.strip():
+                raise FileError(f"a line of the file is no pair of numbers: {line!r}") from None
+    return rows
 
 
 def _segments(vertices: Sequence[Point]) -> list[Segment]:

@@ -8,17 +8,20 @@ import abc
 import dataclasses
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Bool, Float, Int
+import scipy  # its submodules are loaded when first used
+from jaxtyping import Bool, Float
 
 from pann.domain import Box
-from pann.shapes.arcs import Affine, Part, changes
+from pann.shapes.arcs import Affine, Part
 from pann.shapes.boundary import Boundary
 from pann.shapes.loops import Corner, Hole, hole_of, junctions, loops_of
+from pann.shapes.patches import Patch
+from pann.shapes.trim import Trim
 
 Points = Float[np.ndarray, "points d"]
 Levels = Float[np.ndarray, " points"]
@@ -34,7 +37,7 @@ class Shape(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[Part | Patch, ...]:
         """The smooth pieces of the boundary, with outward normals."""
 
     @abc.abstractmethod
@@ -48,7 +51,7 @@ class Shape(abc.ABC):
     @functools.cached_property
     def lower(self) -> tuple[float, ...]:
         """The lower ends of the bounding box."""
-        return tuple(np.min([part.bounds[0] for part in self.parts], axis=0).tolist())
+        return tuple((np.min([part.bounds[0] for part in self.parts], axis=0) + 0.0).tolist())
 
     @functools.cached_property
     def upper(self) -> tuple[float, ...]:
@@ -80,19 +83,34 @@ class Shape(abc.ABC):
     @functools.cached_property
     def corners(self) -> tuple[Corner, ...]:
         """The points where the boundary turns."""
-        meetings = junctions(self.parts, self.inside, self.size)
+        meetings = junctions(self.arcs, self.inside, self.size)
         return tuple(each for each in meetings if abs(each.angle - np.pi) > 1e-7)
 
     @functools.cached_property
     def holes(self) -> tuple[Hole, ...]:
         """The bounded pieces of the outside."""
-        loops = loops_of(self.parts, self.size)
-        inner = [loop for loop in loops if sum(part.area for part in loop) < 0]
-        return tuple(hole_of(loop, self.size) for loop in inner)
+        loops = loops_of(self.arcs, self.size)
+        inner = [hole_of(loop) for loop in loops if sum(part.area for part in loop) < 0]
+        bodies = [part.hole for part in self.parts if isinstance(part, Patch)]
+        return (*inner, *(hole for hole in bodies if hole is not None))
 
     @property
     def area(self) -> float:
-        return sum(part.area for part in self.parts)
+        """The area of a shape of the plane."""
+        return float(sum(part.area for part in self.arcs))
+
+    @functools.cached_property
+    def volume(self) -> float:
+        """The volume of a body to about a thousandth, by 2^16 low-discrepancy points."""
+        sequence = scipy.stats.qmc.Sobol(self.dimension, rng=np.random.default_rng(0))
+        widths = np.subtract(self.upper, self.lower)
+        points = np.asarray(self.lower) + widths * sequence.random_base2(16)
+        return float(self.inside(points).mean() * widths.prod())
+
+    @property
+    def arcs(self) -> tuple[Part, ...]:
+        """The parts of the boundary of a shape of the plane."""
+        return tuple(part for part in self.parts if isinstance(part, Part))
 
     @property
     def box(self) -> Box:
@@ -112,7 +130,7 @@ class Shape(abc.ABC):
     def __and__(self, other: "Shape") -> "Combination":
         return Combination("&", self, other)
 
-    def moved(self, *steps: float, **named: float) -> "Moved":
+    def moved(self, *steps: float | int, **named: float | int) -> "Moved":
         """Moved along the axes, in order or by name: `moved(0.5, 0)`, `moved(y=1)`."""
         unknown = [name for name in named if name not in self.names]
         if unknown or len(steps) not in (0, self.dimension) or bool(steps) == bool(named):
@@ -121,16 +139,19 @@ class Shape(abc.ABC):
                 f"of them by name, got {(*steps, *named)}"
             )
         shift = np.array(steps or [named.get(name, 0.0) for name in self.names], float)
-        return _moved(self, np.eye(self.dimension), shift)
+        return self.placed(np.eye(self.dimension), shift)
 
-    def scaled(self, factor: float, about: Sequence[float] | None = None) -> "Moved":
+    def scaled(self, factor: float | int, about: Sequence[float | int] | None = None) -> "Moved":
         """Larger by a factor, about a point that stays (the origin if none is given)."""
         if not (np.isfinite(factor) and factor > 0):
             raise ValueError(f"a shape is scaled by a positive number, got {factor}")
-        return _moved(self, factor * np.eye(self.dimension), None, about)
+        return self._about(factor * np.eye(self.dimension), about)
 
     def rotated(
-        self, angle: float, about: Sequence[float] | None = None, axis: str | None = None
+        self,
+        angle: float | int,
+        about: Sequence[float | int] | None = None,
+        axis: str | None = None,
     ) -> "Moved":
         """Turned counterclockwise by radians about a point, in space about an axis through it."""
         if self.dimension == 2:
@@ -146,7 +167,41 @@ class Shape(abc.ABC):
         matrix = np.eye(self.dimension)
         cos, sin = np.cos(angle), np.sin(angle)
         matrix[np.ix_(plane, plane)] = [[cos, -sin], [sin, cos]]
-        return _moved(self, matrix, None, about)
+        return self._about(matrix, about)
+
+    def placed(self, matrix: Float[np.ndarray, "d d"], shift: Float[np.ndarray, " d"]) -> "Moved":
+        """Moved by the map x -> matrix x + shift, where the matrix is a rotation times a number."""
+        if not (np.isfinite(shift).all() and np.isfinite(matrix).all()):
+            raise ValueError("a shape is moved, scaled and rotated by finite numbers")
+        by = Affine.of(matrix, shift)
+        if isinstance(self, Moved):
+            return Moved(self.shape, by.after(self.by))
+        return Moved(self, by)
+
+    def _about(
+        self, matrix: Float[np.ndarray, "d d"], about: Sequence[float | int] | None
+    ) -> "Moved":
+        center = np.zeros(self.dimension) if about is None else np.asarray(about, float)
+        if center.shape != (self.dimension,):
+            raise ValueError(
+                f"about is a point with a number for each of {', '.join(self.names)}, got {about}"
+            )
+        return self.placed(matrix, center - matrix @ center)
+
+    def extruded(self, **axis: tuple[float | int, float | int]) -> "Shape":
+        """Moved up along a third axis: `extruded(z=(0, 1))` has the parts bottom and top, too."""
+        from pann.shapes.space import Extruded
+
+        if len(axis) != 1:
+            raise ValueError(f"a shape is extruded along one axis, extruded(z=(0, 1)), got {axis}")
+        ((name, (low, high)),) = axis.items()
+        return Extruded(self, name, float(low), float(high))
+
+    def revolved(self, axis: str, third: str = "z") -> "Shape":
+        """Turned about one of its axes; the other one becomes the distance from it."""
+        from pann.shapes.space import Revolved
+
+        return Revolved(self, axis, third)
 
     def renamed(self, **names: str) -> "Renamed":
         """With other names for parts of the boundary: `renamed(left="inlet")`."""
@@ -166,7 +221,7 @@ class Moved(Shape):
         return self.shape.names
 
     @functools.cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[Part | Patch, ...]:
         return tuple(part.moved(self.by) for part in self.shape.parts)
 
     def level(self, points: Points) -> Levels:
@@ -204,7 +259,7 @@ class Renamed(Shape):
         return self.shape.names
 
     @functools.cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[Part | Patch, ...]:
         new = dict(self.pairs)
         return tuple(part.renamed(new.get(part.name, part.name)) for part in self.shape.parts)
 
@@ -215,13 +270,6 @@ class Renamed(Shape):
         return f"{self.shape}.renamed({', '.join(f'{old}={new!r}' for old, new in self.pairs)})"
 
 
-RULES: dict[str, Callable[[Any, Any], Any]] = {
-    "-": lambda first, second: first & ~second,
-    "|": lambda first, second: first | second,
-    "&": lambda first, second: first & second,
-}
-
-
 @final
 @dataclasses.dataclass(frozen=True, repr=False)
 class Combination(Shape):
@@ -229,7 +277,7 @@ class Combination(Shape):
 
     operation: str
     first: Shape
-    second: Shape
+    second: Any  # a shape, or else an error says so
 
     def __post_init__(self) -> None:
         if not isinstance(self.second, Shape):
@@ -275,85 +323,22 @@ class Combination(Shape):
         return 1e-12 * max(self.first.size, self.second.size)
 
     @functools.cached_property
-    def parts(self) -> tuple[Part, ...]:
-        size = max(self.first.size, self.second.size)
-        second = _with_other_names(self.second.parts, {part.name for part in self.first.parts})
-        found = []
-        for parts, other in ((self.first.parts, self.second), (second, self.first)):
-            ends = [part.ends for part in other.parts if not part.is_closed]
-            corners = np.concatenate([*ends, np.zeros((0, 2))])
-            for part in parts:
-                cuts = changes(part, other.level, size, corners)
-                found += self._kept(part, other is self.first, cuts)
-        return tuple(found)
-
-    def _kept(self, part: Part, of_second: bool, cuts: Levels) -> list[Part]:
-        """The pieces of an arc between cuts that are on the boundary, neighbors joined."""
-        if part.is_closed and len(cuts):
-            limits = np.append(cuts, cuts[0] + 1)
-        else:
-            limits = np.concatenate([[0.0], cuts, [1.0]])
-        limits = limits[np.append(True, np.diff(limits) * part.measure > 100 * self._tolerance)]
-        middle = (limits[:-1] + limits[1:]) / 2
-        sides = self.sides(part.point(middle), part.normal(middle), of_second)
-        pieces: list[tuple[float, float, int]] = []
-        for low, high, side in zip(limits[:-1], limits[1:], sides, strict=True):
-            if pieces and pieces[-1][2] == side:
-                low = pieces.pop()[0]
-            pieces.append((float(low), float(high), int(side)))
-        if part.is_closed and len(pieces) > 1 and pieces[0][2] == pieces[-1][2]:
-            low = pieces.pop()[0]
-            pieces[0] = (low - 1, pieces[0][1], pieces[0][2])
-        arcs = [part.cut(low, high) if len(pieces) > 1 else part for low, high, _ in pieces]
-        return [
-            arc if side > 0 else arc.turned()
-            for arc, (_, _, side) in zip(arcs, pieces, strict=True)
-            if side
-        ]
-
-    def sides(self, points: Points, normals: Points, of_second: bool) -> Int[np.ndarray, " points"]:
-        """Of points on the boundary of one shape: 0, or 1 or -1 where they are on this one's.
-
-        There the inside is behind the normal (1) or in front of it (-1). What both shapes have in
-        common counts once, for the first.
-        """
-        step = 1e3 * self._tolerance * normals
-        other = self.first if of_second else self.second
-        behind, before = other.level(points - step) < 0, other.level(points + step) < 0
-        rule = RULES[self.operation]
-        if of_second:
-            is_behind, is_before = rule(behind, np.True_), rule(before, np.False_)
-        else:
-            is_behind, is_before = rule(np.True_, behind), rule(np.False_, before)
-        counts = (is_behind != is_before) & ~(of_second & (behind != before))
-        return np.where(counts, np.where(is_behind, 1, -1), 0)
+    def parts(self) -> tuple[Part | Patch, ...]:
+        second = with_other_names(self.second.parts, {part.name for part in self.first.parts})
+        trims = [Trim(self.operation, self.second, False, self._tolerance)]
+        trims.append(Trim(self.operation, self.first, True, self._tolerance))
+        return tuple(
+            piece
+            for trim, parts in zip(trims, (self.first.parts, second), strict=True)
+            for part in parts
+            for piece in part.trimmed(trim)
+        )
 
     def __repr__(self) -> str:
         return f"({self.first} {self.operation} {self.second})"
 
 
-def _moved(
-    shape: Shape,
-    matrix: Float[np.ndarray, "d d"],
-    shift: Float[np.ndarray, " d"] | None,
-    about: Sequence[float] | None = None,
-) -> Moved:
-    if shift is None:
-        center = np.zeros(shape.dimension) if about is None else np.asarray(about, float)
-        if center.shape != (shape.dimension,):
-            raise ValueError(
-                f"about is a point with a number for each of {', '.join(shape.names)}, got {about}"
-            )
-        shift = center - matrix @ center
-    if not (np.isfinite(shift).all() and np.isfinite(matrix).all()):
-        raise ValueError("a shape is moved, scaled and rotated by finite numbers")
-    by = Affine.of(matrix, shift)
-    if isinstance(shape, Moved):
-        return Moved(shape.shape, by.after(shape.by))
-    return Moved(shape, by)
-
-
-def _with_other_names(parts: Sequence[Part], taken: set[str]) -> list[Part]:
+def with_other_names(parts: Sequence[Part | Patch], taken: set[str]) -> list[Part | Patch]:
     """Parts renamed where a name is taken: "disk" is "disk 2" then, or the next free number."""
     new: dict[str, str] = {}
     for part in parts:
