@@ -29,6 +29,10 @@ class Region(Protocol):
     def boundary(self) -> Any:
         """Its boundary, with names."""
 
+    @property
+    def corners(self) -> Any:
+        """The points where its boundary turns."""
+
     def inside(
         self, points: Float[np.ndarray, "points d"], tolerance: float = ...
     ) -> Bool[np.ndarray, " points"]:
@@ -86,8 +90,8 @@ class Box:
             raise ValueError(f"a shape has one axis of time, in_time(t=(0, 1)), got {axis}")
         bounds = zip(shape.names, shape.lower, shape.upper, strict=True)
         axes: dict[str, Any] = {name: (low, high) for name, low, high in bounds}
-        box = Box(**axes) if axis is None else Box(**axes, **axis, time=next(iter(axis)))
-        return box.filled_by(shape)
+        time = None if axis is None else next(iter(axis))
+        return Box(**axes | dict(axis or {}), time=time).filled_by(shape)
 
     def filled_by(self, shape: Region | None) -> "Box":
         """This box with a shape as the domain, whose bounding box it is along the axes of space."""

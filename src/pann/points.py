@@ -161,11 +161,12 @@ def graded(domain: Box, num_points: int, seed: int = 0) -> Points:
     Their distances from these are equally likely in each decade: functions about holes and corners
     live there. The other half are those of `sobol`.
     """
-    if domain.shape is None:
+    shape = domain.shape
+    if shape is None:
         return sobol(domain, num_points, seed)
     generator = _generator(seed)
     size = float(np.max(domain.widths[domain.space]))
-    corners = domain.shape.corners
+    corners = shape.corners
     at_corners = round(_AT_CORNERS * num_points) if corners else 0
     at_boundary = round(_AT_BOUNDARY * num_points)
 
@@ -173,7 +174,7 @@ def graded(domain: Box, num_points: int, seed: int = 0) -> Points:
         return size * _WIDEST * 10.0 ** (-lowest * generator.random((count, 1)))
 
     def near_boundary(count: int) -> Float[np.ndarray, "count d"]:
-        points, normals, _ = domain.shape.boundary.points(count, "uniform", seed)
+        points, normals, _ = shape.boundary.points(count, "uniform", seed)
         return points - decades(len(points), _BOUNDARY_DECADES) * normals
 
     def near_corners(count: int) -> Float[np.ndarray, "count d"]:
@@ -190,7 +191,7 @@ def graded(domain: Box, num_points: int, seed: int = 0) -> Points:
             if len(found) >= count:
                 break
             drawn = draw(2 * count)
-            found = np.concatenate([found, drawn[domain.shape.inside(drawn)]])
+            found = np.concatenate([found, drawn[shape.inside(drawn)]])
         found = generator.permutation(found)[:count]
         if domain.time is None:
             return found

@@ -197,6 +197,7 @@ def _check_functions(problem: Problem, condition: Condition) -> None:
         points[:, domain.space] = np.resize(on_parts, (FEWEST_POINTS, len(domain.space)))
     elif isinstance(condition, Dirichlet | Neumann | Robin | Initial):
         faces = domain.initial if isinstance(condition, Initial) else condition.faces
+        assert isinstance(faces, Faces)
         axis, side = faces.sides[0]
         points[:, domain.names.index(axis)] = faces.end(axis, side)
     if isinstance(condition, Interface):

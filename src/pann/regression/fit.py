@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Float
 
-from pann.basis import Basis, make_basis, orthonormal_scales
+from pann.basis import Basis, ShapeBasis, WholeBasis, make_basis, orthonormal_scales
 from pann.domain import Box
 from pann.methods import (
     MLP,
@@ -339,9 +339,11 @@ def padded_size(count: int) -> int:
 
 
 def _basis(
-    domain: Box, degree: int | str | None, basis: Basis | None, num_rows: int
+    domain: Box, degree: int | str | None, basis: WholeBasis | None, num_rows: int
 ) -> tuple[Basis, str]:
     """The basis, and what there is to say about its degree."""
+    if isinstance(basis, ShapeBasis):
+        raise ValueError("data are fitted in a basis of a box: give pann.make_basis(domain, ...)")
     if basis is not None:
         if basis.domain != domain:
             raise ValueError(
