@@ -38,6 +38,9 @@ class Region(Protocol):
     ) -> Bool[np.ndarray, " points"]:
         """Which points belong to it."""
 
+    def distance(self, points: Float[np.ndarray, "points d"]) -> Float[np.ndarray, " points"]:
+        """About how far points outside are from it."""
+
 
 @dataclasses.dataclass(frozen=True, init=False)
 class Box:
@@ -183,11 +186,13 @@ class Box:
         """Whether every point lies in the closed domain, up to rounding."""
         return bool(np.all(self.inside(points)))
 
-    def inside(self, points: Shaped[np.ndarray, "points d"]) -> Bool[np.ndarray, " points"]:
-        """Which points lie in the closed domain, up to rounding."""
-        found = np.all(np.abs(self.to_reference(points)) <= 1.0 + 1e-12, axis=1)
+    def inside(
+        self, points: Shaped[np.ndarray, "points d"], tolerance: float = 1e-12
+    ) -> Bool[np.ndarray, " points"]:
+        """Which points lie in the closed domain, up to a share of its size."""
+        found = np.all(np.abs(self.to_reference(points)) <= 1.0 + tolerance, axis=1)
         if self.shape is not None:
-            found &= self.shape.inside(np.asarray(points, float)[:, self.space])
+            found &= self.shape.inside(np.asarray(points, float)[:, self.space], tolerance)
         return found
 
     @property

@@ -13,6 +13,7 @@ from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
+import scipy  # its submodules are loaded when first used
 from jaxtyping import Bool, Float, Int
 
 from pann.domain import Box
@@ -71,6 +72,13 @@ class Shape(abc.ABC):
                 f"shape {given.shape}"
             )
         return self.level(given) <= tolerance * self.size
+
+    def distance(self, points: Points) -> Levels:
+        """About how far points outside are from it."""
+        level = self.level(points)
+        gaps, _ = scipy.spatial.cKDTree(self.boundary.points(20_000)[0]).query(points)
+        # Next to the boundary the level is the distance.
+        return np.where(level < 1e-3 * self.size, level, gaps)
 
     @property
     def boundary(self) -> Boundary:
