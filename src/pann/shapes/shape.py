@@ -7,6 +7,7 @@ All else follows from these two.
 import abc
 import dataclasses
 import functools
+import os
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, final
@@ -155,6 +156,12 @@ class Shape(abc.ABC):
         cos, sin = np.cos(angle), np.sin(angle)
         matrix[np.ix_(plane, plane)] = [[cos, -sin], [sin, cos]]
         return _moved(self, matrix, None, about)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """A picture with the names of the parts of the boundary, and the corners."""
+        from pann.plot.outline import plot_shape
+
+        return plot_shape(self, path)
 
     def renamed(self, **names: str) -> "Renamed":
         """With other names for parts of the boundary: `renamed(left="inlet")`."""
