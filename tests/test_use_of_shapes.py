@@ -56,7 +56,7 @@ def test_all_points_may_be_outside(plate):
 def test_times_outside_are_refused_and_places_are_nan():
     disk = Disk()
     problem = pann.Problem(
-        disk.in_time(t=(0, 0.1)),
+        disk.in_time(t=(0.0, 0.1)),
         lambda u: u.t - u.xx - u.yy,
         [pann.Dirichlet(disk.boundary, 1.0), pann.Initial(1.0)],
     )
@@ -132,7 +132,7 @@ def test_a_shape_shows_the_names_of_its_parts_and_its_corners(tmp_path):
 def test_a_moving_picture_of_a_shape(tmp_path):
     disk = Disk(radius=0.5)
     problem = pann.Problem(
-        disk.in_time(t=(0, 0.1)),
+        disk.in_time(t=(0.0, 0.1)),
         lambda u: u.t - u.xx - u.yy,
         [pann.Dirichlet(disk.boundary, 0.0), pann.Initial(lambda x, y: 0.25 - x**2 - y**2)],
     )

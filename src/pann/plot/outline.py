@@ -69,7 +69,8 @@ def _slice(shape: Shape, domain: Box, axes: tuple[str, str]) -> "Path":
         points[:, column] = middle_of(domain, name)
     points[:, [shape.names.index(axis) for axis in axes]] = tensor_grid(*ticks)
     level = shape.level(points).reshape(SLICE, SLICE).T
-    return _path(contourpy.contour_generator(*ticks, level).lines(0.0))
+    lines: Any = contourpy.contour_generator(x=ticks[0], y=ticks[1], z=level).lines(0.0)
+    return _path(lines)
 
 
 def draw_outline(panel: "Axes", outline: "Path") -> None:

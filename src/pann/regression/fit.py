@@ -33,6 +33,7 @@ from pann.runtime.chunks import chunking, parse_bytes
 from pann.runtime.limits import Report
 from pann.runtime.memory import require_memory
 from pann.runtime.progress import supervised
+from pann.shapes import Shape
 from pann.training import Outcome, Recipe, Ridge, Sizes, Task, recipe_named, run_recipe
 from pann.training.chunked_rows import ChunkedData
 from pann.training.constraints import CONSTRAINTS
@@ -84,7 +85,7 @@ class Data:
 
     points: npt.ArrayLike | Points
     values: npt.ArrayLike
-    domain: Box | None = None
+    domain: Box | Shape | None = None
     sample_weight: npt.ArrayLike | None = None
     held_out: float | np.ndarray | None = None
     pad: bool = False
@@ -462,7 +463,7 @@ def fit(
     values: npt.ArrayLike,
     method: FitMethod | None = None,
     *,
-    domain: Box | None = None,
+    domain: Box | Shape | None = None,
     sample_weight: npt.ArrayLike | None = None,
     held_out: float | np.ndarray | None = None,
     pad: bool = False,
@@ -488,7 +489,7 @@ def fit(
     domain
         The points' bounding box unless given; the model then also predicts a little outside of it
         (see `pann.model.extrapolation`), and farther off what it does at the edge, with a warning.
-        Outside of a domain that was given it refuses to.
+        Outside of a box that was given it refuses to, outside of a shape it is NaN.
     sample_weight
         A number for each row, at least 0.
     held_out
