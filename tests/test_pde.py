@@ -111,7 +111,10 @@ def poisson(**changes):
         ({"conditions": [Periodic("z")]}, "Periodic names axis 'z'"),
         ({"conditions": [Data(np.zeros((3, 1)), np.zeros(3))]}, r"points of shape \(N, 2\)"),
         ({"conditions": [Data(np.zeros((3, 2)), np.full(3, np.nan))]}, "needs 3 finite values"),
-        ({"conditions": [Data(np.full((3, 2), 9.0), np.zeros(3))]}, "lie outside the domain"),
+        (
+            {"conditions": [Data(np.full((3, 2), 9.0), np.zeros(3))]},
+            "points of Data lie outside of the box",
+        ),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else "",
 )

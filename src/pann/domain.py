@@ -29,10 +29,17 @@ class Region(Protocol):
     def boundary(self) -> Any:
         """Its boundary, with names."""
 
+    @property
+    def corners(self) -> Any:
+        """The points where its boundary turns."""
+
     def inside(
         self, points: Float[np.ndarray, "points d"], tolerance: float = ...
     ) -> Bool[np.ndarray, " points"]:
         """Which points belong to it."""
+
+    def distance(self, points: Float[np.ndarray, "points d"]) -> Float[np.ndarray, " points"]:
+        """About how far points outside are from it."""
 
 
 @dataclasses.dataclass(frozen=True, init=False)
@@ -86,8 +93,8 @@ class Box:
             raise ValueError(f"a shape has one axis of time, in_time(t=(0, 1)), got {axis}")
         bounds = zip(shape.names, shape.lower, shape.upper, strict=True)
         axes: dict[str, Any] = {name: (low, high) for name, low, high in bounds}
-        box = Box(**axes) if axis is None else Box(**axes, **axis, time=next(iter(axis)))
-        return box.filled_by(shape)
+        time = None if axis is None else next(iter(axis))
+        return Box(**axes | dict(axis or {}), time=time).filled_by(shape)
 
     def filled_by(self, shape: Region | None) -> "Box":
         """This box with a shape as the domain, whose bounding box it is along the axes of space."""
@@ -179,11 +186,13 @@ class Box:
         """Whether every point lies in the closed domain, up to rounding."""
         return bool(np.all(self.inside(points)))
 
-    def inside(self, points: Shaped[np.ndarray, "points d"]) -> Bool[np.ndarray, " points"]:
-        """Which points lie in the closed domain, up to rounding."""
-        found = np.all(np.abs(self.to_reference(points)) <= 1.0 + 1e-12, axis=1)
+    def inside(
+        self, points: Shaped[np.ndarray, "points d"], tolerance: float = 1e-12
+    ) -> Bool[np.ndarray, " points"]:
+        """Which points lie in the closed domain, up to a share of its size."""
+        found = np.all(np.abs(self.to_reference(points)) <= 1.0 + tolerance, axis=1)
         if self.shape is not None:
-            found &= self.shape.inside(np.asarray(points, float)[:, self.space])
+            found &= self.shape.inside(np.asarray(points, float)[:, self.space], tolerance)
         return found
 
     @property

@@ -16,6 +16,8 @@ from pann.numerics.quadrature import gauss_legendre
 from pann.runtime.cache import kept_array
 
 TAGS = ("inside", "boundary")
+# Points of a boundary as users compute them are no farther outside than this, relative to its size.
+EDGE = 1e-9
 # Numbers of points in the bounding box of a shape before it counts as too thin.
 _MOST_SIZES = 12
 # Shares of points that are denser toward the boundary and the corners of a shape, the largest
@@ -161,11 +163,12 @@ def graded(domain: Box, num_points: int, seed: int = 0) -> Points:
     Their distances from these are equally likely in each decade: functions about holes and corners
     live there. The other half are those of `sobol`.
     """
-    if domain.shape is None:
+    shape = domain.shape
+    if shape is None:
         return sobol(domain, num_points, seed)
     generator = _generator(seed)
     size = float(np.max(domain.widths[domain.space]))
-    corners = domain.shape.corners
+    corners = shape.corners
     at_corners = round(_AT_CORNERS * num_points) if corners else 0
     at_boundary = round(_AT_BOUNDARY * num_points)
 
@@ -173,7 +176,7 @@ def graded(domain: Box, num_points: int, seed: int = 0) -> Points:
         return size * _WIDEST * 10.0 ** (-lowest * generator.random((count, 1)))
 
     def near_boundary(count: int) -> Float[np.ndarray, "count d"]:
-        points, normals, _ = domain.shape.boundary.points(count, "uniform", seed)
+        points, normals, _ = shape.boundary.points(count, "uniform", seed)
         return points - decades(len(points), _BOUNDARY_DECADES) * normals
 
     def near_corners(count: int) -> Float[np.ndarray, "count d"]:
@@ -190,7 +193,7 @@ def graded(domain: Box, num_points: int, seed: int = 0) -> Points:
             if len(found) >= count:
                 break
             drawn = draw(2 * count)
-            found = np.concatenate([found, drawn[domain.shape.inside(drawn)]])
+            found = np.concatenate([found, drawn[shape.inside(drawn)]])
         found = generator.permutation(found)[:count]
         if domain.time is None:
             return found
@@ -232,7 +235,7 @@ def from_array(
 ) -> Points:
     """Your own points: an array of shape (points, d), or (points,) in one dimension."""
     given, coordinates = np.asarray(array), checked_coordinates(domain, array)
-    _check_inside(domain, coordinates, given.dtype)
+    check_inside(domain, coordinates, given.dtype)
     return Points(
         coordinates.clip(domain.lower, domain.upper),
         tags=None if tags is None else np.asarray(tags),
@@ -365,8 +368,62 @@ def _read_only(array: np.ndarray, dtype: type = float) -> np.ndarray:
     return copy
 
 
-def _check_inside(domain: Box, coordinates: Float[np.ndarray, "points d"], given: np.dtype) -> None:
-    """Refuse points outside of the box; `given` is the type they had before they became floats."""
+def check_inside(
+    domain: Box, coordinates: Float[np.ndarray, "points d"], given: np.dtype, what: str = "points"
+) -> None:
+    """Refuse points outside; `given` is the type they had before they became floats."""
+    if domain.shape is None:
+        _check_in_box(domain, coordinates, given, what)
+        return
+    _check_times(domain, coordinates, given, what)
+    precision = np.finfo(given).eps if given.kind == "f" else 0.0
+    outside = np.flatnonzero(~domain.inside(coordinates, max(EDGE, precision)))
+    if len(outside):
+        space = coordinates[:, domain.space]
+        distances = domain.shape.distance(space[outside])
+        worst = outside[np.argmax(distances)]
+        named = zip(domain.shape.names, space[worst].tolist(), strict=True)
+        where = ", ".join(f"{name} = {value:.9g}" for name, value in named)
+        raise ValueError(
+            f"{len(outside)} of {len(coordinates)} {what} lie outside of {domain.shape}; the worst "
+            f"is point {worst} at {where}, {np.max(distances):.2g} away from it; remove them"
+        )
+
+
+def where_inside(
+    domain: Box,
+    points: Float[np.ndarray, "points d"],
+    values: Callable[[Float[np.ndarray, "some d"]], Float[np.ndarray, "kinds some columns"]],
+    sizes: tuple[int, int],
+    dtype: str = "float64",
+) -> Float[np.ndarray, "kinds points columns"]:
+    """Values at points, which for points outside of a shape are NaN; `sizes` are those of others.
+
+    Points at times that are not those of the domain are refused.
+    """
+    if domain.shape is None:
+        return values(points)
+    _check_times(domain, points, points.dtype, "points")
+    inside = domain.inside(points, EDGE)
+    if inside.all():
+        return values(points)
+    found = np.full((sizes[0], len(points), sizes[1]), np.nan, dtype)
+    if inside.any():
+        found[:, inside] = values(points[inside])
+    return found
+
+
+def _check_times(
+    domain: Box, coordinates: Float[np.ndarray, "points d"], given: np.dtype, what: str
+) -> None:
+    if domain.time is not None:
+        column = coordinates[:, [domain.time_number]]
+        _check_in_box(Box(**{domain.time: domain.times}), column, given, what)  # type: ignore[arg-type]
+
+
+def _check_in_box(
+    domain: Box, coordinates: Float[np.ndarray, "points d"], given: np.dtype, what: str
+) -> None:
     lower, upper = np.asarray(domain.lower), np.asarray(domain.upper)
     excess = np.maximum(lower - coordinates, coordinates - upper)
     # A box's end, rounded to the precision the points came in, is not outside.
@@ -376,7 +433,7 @@ def _check_inside(domain: Box, coordinates: Float[np.ndarray, "points d"], given
     if outside.any():
         point, axis = np.unravel_index(np.argmax(excess / domain.widths), excess.shape)
         raise ValueError(
-            f"{outside.sum()} of {len(coordinates)} points lie outside of the box; the worst is "
+            f"{outside.sum()} of {len(coordinates)} {what} lie outside of the box; the worst is "
             f"point {point} with {domain.names[axis]} = {coordinates[point, axis]}, which must be "
             f"in [{lower[axis]}, {upper[axis]}]; remove them or use a larger box"
         )

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from pann.basis import Basis
+from pann.basis import WholeBasis
 from pann.methods.collocation import Collocation
 from pann.methods.mlp import MLP
 from pann.methods.options import (
@@ -35,7 +35,7 @@ class Hybrid:
     """
 
     degree: int | str | None = degree_option()
-    basis: Basis | None = basis_option()
+    basis: WholeBasis | None = basis_option()
     axes: tuple[str, ...] | None = axes_option()
     c: float | None = c_option()
     network: MLP | None = group(None, MLP, "the network; by default one chosen by the verb")

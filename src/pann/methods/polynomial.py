@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from pann.basis import Basis
+from pann.basis import Basis, ShapeBasis, WholeBasis
 from pann.methods.collocation import Collocation
 from pann.methods.options import (
     Flag,
@@ -31,7 +31,9 @@ def degree_option() -> Any:
 
 
 def basis_option() -> Any:
-    return option(None, "a basis of your own instead, `pann.make_basis(...)`", Instance((Basis,)))
+    return option(
+        None, "a basis of your own instead, `pann.make_basis(...)`", Instance((Basis, ShapeBasis))
+    )
 
 
 def axes_option() -> Any:
@@ -68,7 +70,7 @@ class Polynomial:
     """The polynomial alone, by least squares; for equations by Gauss-Newton steps."""
 
     degree: int | str | None = degree_option()
-    basis: Basis | None = basis_option()
+    basis: WholeBasis | None = basis_option()
     axes: tuple[str, ...] | None = axes_option()
     c: float | None = c_option()
     preconditioner: bool = preconditioner_option()

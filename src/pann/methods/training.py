@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from pann.basis import Basis
+from pann.basis import WholeBasis
 from pann.methods.collocation import Collocation
 from pann.methods.mlp import MLP
 from pann.methods.options import (
@@ -44,7 +44,7 @@ class Training:
         Instance((tuple,)),
     )
     degree: int | str | None = degree_option()
-    basis: Basis | None = basis_option()
+    basis: WholeBasis | None = basis_option()
     axes: tuple[str, ...] | None = axes_option()
     c: float | None = c_option()
     network: MLP | None = group(MLP(), MLP, "the network; None leaves it out")

@@ -19,7 +19,7 @@ from pann.basis import Basis, ElementBasis, WholeBasis
 from pann.domain import Box
 from pann.model.extrapolation import clipped, margins
 from pann.network import LevelSets, Network, ProductUnits, RandomFourierFeatures
-from pann.points import checked_coordinates, from_array
+from pann.points import checked_coordinates, from_array, where_inside
 from pann.runtime.compile import compiled
 
 BLOCK = 8192  # points predicted at a time
@@ -180,27 +180,29 @@ class PANN:
         return network + polynomial
 
     def parts(self, points: npt.ArrayLike) -> Parts:
-        """The network's and the polynomial's half of the prediction at the points."""
-        coordinates = self._coordinates(points)
+        """The network's and the polynomial's half of the prediction at the points.
+
+        They are NaN at points outside of a shape.
+        """
+        coordinates, sizes = self._coordinates(points), (2, self.num_outputs or 1)
+        halves = where_inside(self.domain, coordinates, self._halves, sizes, self.precision)
+        # One value per point where the model was fitted to one.
+        return Parts(*(halves[:, :, 0] if self.num_outputs is None else halves))
+
+    def _halves(
+        self, coordinates: Float[np.ndarray, "points d"]
+    ) -> Float[np.ndarray, "2 points outputs"]:
         if self.basis.is_nearly_full and self.parameters.a.shape[0] == 0:
             return self._polynomial_alone(coordinates)
-        halves = [
-            self._block(coordinates[start : start + BLOCK])
+        blocks = [
+            np.stack(self._block(coordinates[start : start + BLOCK]))
             for start in range(0, len(coordinates), BLOCK)
         ]
-        return self._parts(*(np.concatenate(half) for half in zip(*halves, strict=True)))
-
-    def _parts(
-        self,
-        network: Float[np.ndarray, "points outputs"],
-        polynomial: Float[np.ndarray, "points outputs"],
-    ) -> Parts:
-        """With one value per point where the model was fitted to one."""
-        if self.num_outputs is None:
-            return Parts(network[:, 0], polynomial[:, 0])
-        return Parts(network, polynomial)
+        return np.concatenate(blocks, axis=1)
 
     def _coordinates(self, points: npt.ArrayLike) -> Float[np.ndarray, "points d"]:
+        if self.domain.shape is not None:
+            return checked_coordinates(self.domain, points)
         if self.relative_error is None:
             return from_array(self.domain, points).coordinates
         coordinates = checked_coordinates(self.domain, points)
@@ -213,7 +215,9 @@ class PANN:
             return np.zeros(self.domain.dimension)
         return margins(np.max(self.basis.indices, axis=0, initial=0), self.relative_error)
 
-    def _polynomial_alone(self, coordinates: Float[np.ndarray, "points d"]) -> Parts:
+    def _polynomial_alone(
+        self, coordinates: Float[np.ndarray, "points d"]
+    ) -> Float[np.ndarray, "2 points outputs"]:
         """Without a network nothing has to be compiled, and a large basis needs no table."""
         p = self.parameters
         kept = np.asarray(p.keep_b)[:, None]
@@ -224,7 +228,7 @@ class PANN:
             network -= self.basis.evaluate(coordinates, overlap).astype(self.precision)
         if p.bias is not None:
             network += np.asarray(p.bias)
-        return self._parts(network, polynomial)
+        return np.stack([network, polynomial])
 
     def _block(self, coordinates: Float[np.ndarray, "points d"]) -> tuple[np.ndarray, np.ndarray]:
         # Padded to few sizes, so that predictions at any number of points share programs.

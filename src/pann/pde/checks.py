@@ -31,6 +31,7 @@ from pann.pde.fields import NeedsNumber, NoDerivative, Numbers
 from pann.pde.interfaces import moved_off
 from pann.pde.problem import Problem
 from pann.pde.trace import NUM_POINTS
+from pann.points import check_inside
 from pann.shapes import Boundary
 
 
@@ -180,8 +181,9 @@ def _check_data(problem: Problem, condition: Data) -> None:
         values = np.asarray(condition.values)
         if values.shape != points.shape[:1] or not np.all(np.isfinite(values)):
             raise ValueError(f"Data needs {len(points)} finite values, got shape {values.shape}")
-    if not np.all(np.isfinite(points)) or not domain.contains(points):
-        raise ValueError("some points of Data lie outside the domain")
+    if not np.all(np.isfinite(points)):
+        raise ValueError("some points of Data are NaN or infinite; remove them")
+    check_inside(domain, points.astype(float), points.dtype, "points of Data")
 
 
 def _check_functions(problem: Problem, condition: Condition) -> None:
@@ -197,6 +199,7 @@ def _check_functions(problem: Problem, condition: Condition) -> None:
         points[:, domain.space] = np.resize(on_parts, (FEWEST_POINTS, len(domain.space)))
     elif isinstance(condition, Dirichlet | Neumann | Robin | Initial):
         faces = domain.initial if isinstance(condition, Initial) else condition.faces
+        assert isinstance(faces, Faces)
         axis, side = faces.sides[0]
         points[:, domain.names.index(axis)] = faces.end(axis, side)
     if isinstance(condition, Interface):

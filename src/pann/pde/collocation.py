@@ -239,6 +239,7 @@ def make_chunked_block(
     placed: Placed, problem: Problem, basis: WholeBasis, precision: str, chunking: Chunking
 ) -> ChunkedBlock:
     """What `make_block` makes, in chunks; the points that fill up the last one have weight zero."""
+    assert isinstance(basis, Basis), "bases of shapes have no tables inside of programs"
     whole = make_block(placed, problem, None, precision)
     split = jax.tree.map(lambda array: chunking.split(np.asarray(array)), whole)
     weights = chunking.split(chunking.pad(np.asarray(whole.weights)))

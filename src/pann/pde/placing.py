@@ -35,7 +35,7 @@ from pann.pde.interfaces import moved_off
 from pann.pde.operators import Channels, Equation, NormalDerivative
 from pann.pde.problem import Problem
 from pann.points import sample, tensor_grid
-from pann.shapes import Boundary
+from pann.shapes import Boundary, Part
 
 # A point this near to a face, on a scale where the axis has length 2, lies on it.
 ON_FACE = 1e-9
@@ -362,7 +362,7 @@ def _on_boundary(
         count = math.ceil(along * share * points_per_axis ** (shape.dimension - 1))
         one = Boundary(shape, (part,)).points(max(count, FEWEST_ON_PARTS))
         found.append(one[:2])
-        if shape.dimension == 2 and not part.is_closed:
+        if isinstance(part, Part) and not part.is_closed:
             # Functions of a corner vary on all scales toward it.
             t = np.logspace(-TO_CORNERS, -1.0, max(count // 4, FEWEST_ON_PARTS))
             t = np.concatenate([t, 1.0 - t])

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
@@ -46,7 +47,7 @@ class HardTrace(NamedTuple):
         return Faces(domain, ((self.axis, self.side),))
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, init=False)
 class Problem:
     """residual(u, x, y) = 0 in the domain, a box or a shape, with conditions.
 
@@ -66,13 +67,32 @@ class Problem:
     name: str = "problem"
     trace: Trace | None = dataclasses.field(default=None, repr=False)
 
-    def __post_init__(self) -> None:
-        if isinstance(self.domain, Shape):
-            object.__setattr__(self, "domain", self.domain.box)
+    def __init__(
+        self,
+        domain: Box | Shape,
+        residual: Callable[..., Any],
+        conditions: Sequence[Condition] = (),
+        exact: Callable[..., Any] | None = None,
+        fields: tuple[str, ...] = ("u",),
+        parameters: Mapping[str, float] = MappingProxyType({}),
+        name: str = "problem",
+        trace: Trace | None = None,
+    ):
+        object.__setattr__(self, "domain", domain.box if isinstance(domain, Shape) else domain)
+        for key, value in {
+            "residual": residual,
+            "conditions": conditions,
+            "exact": exact,
+            "fields": fields,
+            "parameters": dict(parameters),
+            "name": name,
+            "trace": trace,
+        }.items():
+            object.__setattr__(self, key, value)
 
     @staticmethod
     def manufactured(
-        domain: Box,
+        domain: Box | Shape,
         operator: Callable[..., Any],
         exact: Callable[..., Any],
         *,
@@ -85,6 +105,8 @@ class Problem:
         differentiation; for several fields `exact` and `operator` return tuples. Initial data are
         as many as the order in time.
         """
+
+        domain = domain.box if isinstance(domain, Shape) else domain
 
         def residual(**given: Any) -> tuple[Any, ...]:
             coordinates = {axis: given[axis] for axis in domain.names}

@@ -17,6 +17,7 @@ from jaxtyping import Float, UInt8
 
 from pann.domain import Box
 from pann.plot.files import check_name
+from pann.plot.outline import filled
 from pann.plot.solution import add_bar, colors_of, draw_map
 from pann.plot.values import (
     EXACT,
@@ -227,7 +228,7 @@ def _maps(domain: Box, fields: dict[str, Values]) -> tuple["Figure", list[Moving
             image = draw_map(panel, domain, (first, second), array[0], colors)
             add_bar([panel], image, colors.extend)
             panel.set_title(f"{field}: {name}" if len(fields) > 1 else name)
-            moving.append(Moving(image, image.set_data, np.swapaxes(array, 1, 2)))
+            moving.append(Moving(image, image.set_data, np.swapaxes(filled(array), 1, 2)))
             color_maps[image.cmap.name] = image.cmap
     return figure, moving, list(color_maps.values())
 

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from pann.basis import ElementBasis
 from pann.domain import Box
 from pann.plot.files import check_picture, write_picture
+from pann.plot.outline import draw_outline, filled, outline_of
 from pann.plot.values import (
     ERROR,
     EXACT,
@@ -62,7 +63,8 @@ def colors_of(domain: Box, name: str, values: Float[np.ndarray, "..."]) -> Color
 
 def field_colors(values: Float[np.ndarray, "..."]) -> Colors:
     """White at zero and the same scale to both sides if signed, else from lowest to highest."""
-    low, high = float(np.min(values)), float(np.max(values))
+    values = values[np.isfinite(values)]
+    low, high = float(np.min(values, initial=np.inf)), float(np.max(values, initial=-np.inf))
     limit, is_cut = _limit(values)
     if min(-low, high) > SIGNED * limit:
         options = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
@@ -74,6 +76,7 @@ def field_colors(values: Float[np.ndarray, "..."]) -> Colors:
 
 def error_colors(values: Float[np.ndarray, "..."]) -> Colors:
     """From zero to the largest error."""
+    values = values[np.isfinite(values)]
     limit, is_cut = _limit(values)
     return Colors({"cmap": "magma", "vmin": 0.0, "vmax": limit}, "max" if is_cut else "neither")
 
@@ -82,6 +85,7 @@ def error_decades(values: Float[np.ndarray, "..."]) -> Colors:
     """Logarithmic: errors that grow in time are of different orders at different times."""
     from matplotlib.colors import LogNorm
 
+    values = values[np.isfinite(values)]
     largest = float(np.max(values))
     if largest == 0:
         return error_colors(values)
@@ -109,26 +113,35 @@ def draw_map(
 ) -> "AxesImage":
     """Values over two axes of the domain, the first from left to right."""
     across, up = (domain.names.index(axis) for axis in axes)
-    widths = domain.widths
+    widths, outline = domain.widths, outline_of(domain, axes)
     # Lengths along both axes compare only where neither is time.
     alike = domain.time not in axes and 0.5 <= widths[across] / widths[up] <= 2
     panel.set_xlabel(axes[0])
     panel.set_ylabel(axes[1])
-    return panel.imshow(
-        values.T,
+    image = panel.imshow(
+        filled(values).T,
         origin="lower",
         extent=(domain.lower[across], domain.upper[across], domain.lower[up], domain.upper[up]),
-        aspect="equal" if alike else "auto",
+        aspect="equal" if alike or outline is not None else "auto",
         interpolation="bilinear",
         **colors.options,
     )
+    if outline is not None:
+        draw_outline(panel, outline)
+        image.set_clip_path(outline, panel.transData)
+        for side in panel.spines.values():
+            side.set_visible(False)
+        panel.tick_params(length=2, color="0.6")
+    return image
 
 
 def add_bar(panels: Sequence["Axes"], image: "AxesImage", extend: str) -> None:
     """A color bar to the right of a row of panels."""
     figure = panels[0].figure
     # An image with equal scales is lower than its panel.
-    shrink = 1.0 if image.axes.get_aspect() == "auto" else 0.82
+    left, right, low, high = image.get_extent()
+    lower = min(0.82, max(1.2 * (high - low) / (right - left), 0.4))
+    shrink = 1.0 if image.axes.get_aspect() == "auto" else lower
     bar = figure.colorbar(image, ax=panels, shrink=shrink, pad=0.02, extend=extend)
     bar.ax.tick_params(labelsize="small")
     bar.outline.set_visible(False)
@@ -211,7 +224,7 @@ def _panels(
     is_wrapped = len(rows) == 1 and width + has_history > MAX_COLUMNS
     num_columns = WRAPPED_COLUMNS if is_wrapped else width + has_history
     num_rows = 2 if is_wrapped else len(rows)
-    size = (PANEL[0] * num_columns, PANEL[1] * num_rows + 0.6)
+    size = (PANEL[0] * num_columns, _height(domain, ticks) * num_rows + 0.6)
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.add_gridspec(num_rows, num_columns)
     for row, (field, names) in enumerate(rows.items()):
@@ -235,6 +248,14 @@ def _panels(
         empty = "right" if is_wrapped else "below" if len(rows) > 1 else None
         _draw_convergence(solution, empty, panel)
     return figure
+
+
+def _height(domain: Box, ticks: dict[str, np.ndarray]) -> float:
+    """Of a panel: less for shapes that are much wider than high."""
+    if domain.shape is None or len(ticks) != 2:
+        return PANEL[1]
+    across, up = (domain.widths[domain.names.index(axis)] for axis in ticks)
+    return float(np.clip(0.9 + PANEL[0] * up / across, 1.9, PANEL[1]))
 
 
 def draw_elements(panel: "Axes", solution: "Solution", axes: tuple[str, str]) -> None:

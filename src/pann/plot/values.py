@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from pann.domain import Box
 from pann.pde.evaluation import evaluate_parts
-from pann.points import tensor_grid
+from pann.points import tensor_grid, where_inside
 
 if TYPE_CHECKING:
     from pann.solvers.solution import Solution
@@ -94,7 +94,9 @@ def values_on_grid(
     if solution.model.num_units and (solution.model.num_terms or solution.ansatz is not None):
         values |= {POLYNOMIAL: polynomial, NETWORK: network}
     if solution.problem is not None and solution.problem.exact is not None:
-        values[EXACT] = solution.problem.exact_at(points).T
+        exact, count = solution.problem.exact_at, len(solution.fields)
+        at = lambda inside: exact(inside).T[None]
+        (values[EXACT],) = where_inside(solution.model.domain, points, at, (1, count))
         values[ERROR] = np.abs(values[SOLUTION] - values[EXACT])
     return {
         field: {name: array[:, number].reshape(shape) for name, array in values.items()}

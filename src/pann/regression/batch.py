@@ -20,6 +20,7 @@ from pann.runtime import chunks
 from pann.runtime.limits import Report
 from pann.runtime.memory import COPIES, device_memory
 from pann.runtime.platform import on_cpu
+from pann.shapes import Shape
 from pann.training import LBFGS, Adam, Outcome, Prune, Task
 from pann.training.batch import by_case, check_shapes, check_shared, one_task, side_by_side
 from pann.training.loss import Loss, Rows
@@ -98,7 +99,7 @@ def prepared_case(
     values: npt.ArrayLike,
     method: FitMethod | None = None,
     *,
-    domain: Box | None = None,
+    domain: Box | Shape | None = None,
     sample_weight: npt.ArrayLike | None = None,
     held_out: float | np.ndarray | None = None,
     pad: bool = False,

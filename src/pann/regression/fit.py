@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Float
 
-from pann.basis import Basis, make_basis, orthonormal_scales
+from pann.basis import Basis, ShapeBasis, WholeBasis, make_basis, orthonormal_scales
 from pann.domain import Box
 from pann.methods import (
     MLP,
@@ -33,6 +33,7 @@ from pann.runtime.chunks import chunking, parse_bytes
 from pann.runtime.limits import Report
 from pann.runtime.memory import require_memory
 from pann.runtime.progress import supervised
+from pann.shapes import Shape
 from pann.training import Outcome, Recipe, Ridge, Sizes, Task, recipe_named, run_recipe
 from pann.training.chunked_rows import ChunkedData
 from pann.training.constraints import CONSTRAINTS
@@ -84,7 +85,7 @@ class Data:
 
     points: npt.ArrayLike | Points
     values: npt.ArrayLike
-    domain: Box | None = None
+    domain: Box | Shape | None = None
     sample_weight: npt.ArrayLike | None = None
     held_out: float | np.ndarray | None = None
     pad: bool = False
@@ -339,9 +340,11 @@ def padded_size(count: int) -> int:
 
 
 def _basis(
-    domain: Box, degree: int | str | None, basis: Basis | None, num_rows: int
+    domain: Box, degree: int | str | None, basis: WholeBasis | None, num_rows: int
 ) -> tuple[Basis, str]:
     """The basis, and what there is to say about its degree."""
+    if isinstance(basis, ShapeBasis):
+        raise ValueError("data are fitted in a basis of a box: give pann.make_basis(domain, ...)")
     if basis is not None:
         if basis.domain != domain:
             raise ValueError(
@@ -460,7 +463,7 @@ def fit(
     values: npt.ArrayLike,
     method: FitMethod | None = None,
     *,
-    domain: Box | None = None,
+    domain: Box | Shape | None = None,
     sample_weight: npt.ArrayLike | None = None,
     held_out: float | np.ndarray | None = None,
     pad: bool = False,
@@ -486,7 +489,7 @@ def fit(
     domain
         The points' bounding box unless given; the model then also predicts a little outside of it
         (see `pann.model.extrapolation`), and farther off what it does at the edge, with a warning.
-        Outside of a domain that was given it refuses to.
+        Outside of a box that was given it refuses to, outside of a shape it is NaN.
     sample_weight
         A number for each row, at least 0.
     held_out

@@ -8,6 +8,7 @@ from jaxtyping import Float
 
 from pann.domain import Box
 from pann.points import Points, from_array
+from pann.shapes import Shape
 
 
 class Samples(NamedTuple):
@@ -27,7 +28,7 @@ def check_samples(
     points: npt.ArrayLike | Points,
     values: npt.ArrayLike,
     sample_weight: npt.ArrayLike | None,
-    domain: Box | None,
+    domain: Box | Shape | None,
 ) -> Samples:
     """Refuse what cannot be fitted; the domain is the bounding box by default."""
     coordinates, domain = _check_points(points, domain)
@@ -37,11 +38,13 @@ def check_samples(
 
 
 def _check_points(
-    points: npt.ArrayLike | Points, domain: Box | None
+    points: npt.ArrayLike | Points, domain: Box | Shape | None
 ) -> tuple[Float[np.ndarray, "points d"], Box]:
     array = np.asarray(points.coordinates if isinstance(points, Points) else points)
     if array.ndim == 1:
         array = array[:, None]
+    if isinstance(domain, Shape):
+        domain = domain.box
     if domain is None:
         if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "iuf":
             raise ValueError(

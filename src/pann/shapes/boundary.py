@@ -4,7 +4,7 @@ import dataclasses
 import difflib
 import functools
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -25,6 +25,9 @@ class Boundary:
 
     shape: "Shape"
     parts: tuple[Part | Patch, ...]
+
+    # Axes and sides, which faces of a box have.
+    sides: ClassVar[tuple[tuple[str, str], ...]] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -142,7 +142,7 @@ class Curve(Shape):
             raise ValueError(f"a curve goes through at least six points, got {len(given)}")
         if (given == np.roll(given, -1, axis=0)).all(axis=1).any():
             raise ValueError("the points of a curve differ from their neighbors; give each once")
-        return Curve(Through(tuple(map(tuple, given.tolist()))), corners, name, names)  # type: ignore[arg-type]
+        return Curve(Through(tuple(map(tuple, given.tolist()))), corners, name, names)
 
     @functools.cached_property
     def parts(self) -> tuple[Part, ...]:

@@ -7,6 +7,7 @@ All else follows from these two.
 import abc
 import dataclasses
 import functools
+import os
 import re
 from collections.abc import Sequence
 from typing import Any, final
@@ -74,6 +75,13 @@ class Shape(abc.ABC):
                 f"shape {given.shape}"
             )
         return self.level(given) <= tolerance * self.size
+
+    def distance(self, points: Points) -> Levels:
+        """About how far points outside are from it."""
+        level = self.level(points)
+        gaps, _ = scipy.spatial.cKDTree(self.boundary.points(20_000)[0]).query(points)
+        # Next to the boundary the level is the distance.
+        return np.where(level < 1e-3 * self.size, level, gaps)
 
     @property
     def boundary(self) -> Boundary:
@@ -202,6 +210,12 @@ class Shape(abc.ABC):
         from pann.shapes.space import Revolved
 
         return Revolved(self, axis, third)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """A picture with the names of the parts of the boundary, and the corners."""
+        from pann.plot.outline import plot_shape
+
+        return plot_shape(self, path)
 
     def renamed(self, **names: str) -> "Renamed":
         """With other names for parts of the boundary: `renamed(left="inlet")`."""

@@ -365,8 +365,9 @@ def _grown(problem: Problem, solution: Solution) -> WholeBasis | None:
     return None
 
 
-def _points(problem: Problem, basis: Basis) -> Points:
+def _points(problem: Problem, basis: WholeBasis) -> Points:
     """A grid of Gauss points with as many along each axis as its functions need."""
+    assert isinstance(basis, Basis)
     nodes = [
         family.quadrature(math.ceil(TUNING.points_per_function * count) + 2)[0]
         for family, count in zip(basis.families, basis.num_functions, strict=True)

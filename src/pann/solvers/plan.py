@@ -18,7 +18,7 @@ from pann.pde.fields import Order
 from pann.pde.hard_conditions import make_ansatz
 from pann.pde.interfaces import with_breaks
 from pann.pde.problem import Problem
-from pann.points import Points
+from pann.points import Points, from_array
 from pann.runtime.chunks import parse_bytes
 from pann.solvers.inverse import is_inverse
 from pann.solvers.polynomial import degrees_to_try
@@ -143,9 +143,7 @@ def as_points(points: Points | int | npt.ArrayLike | None, domain: Box) -> Point
             f"points are a number, or an array of shape (N, {domain.dimension}) with a column for "
             f"each of {', '.join(domain.names)}; got {type(points).__name__} of shape {array.shape}"
         )
-    if not len(array) or not domain.contains(array.astype(float)):
-        raise ValueError("some points lie outside the domain, or there are none; leave them out")
-    return Points(array.astype(float))
+    return from_array(domain, array)
 
 
 def degree_by_rule(c: float, points: Points | int | None) -> int:

@@ -90,7 +90,7 @@ def corners_of(problem: Problem) -> list[Junction]:
             if not isinstance(condition, Dirichlet | Neumann | Robin):
                 continue
             if problem.field_number(condition) == field and isinstance(condition.faces, Boundary):
-                owners |= dict.fromkeys(condition.faces, number)
+                owners |= {part: number for part in condition.faces if isinstance(part, Part)}
                 fixed[number] = isinstance(condition, Dirichlet)
         try:
             meetings = junctions(tuple(owners), shape.inside, shape.size)

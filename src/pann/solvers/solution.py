@@ -33,6 +33,7 @@ from pann.pde.checks import has_integrals
 from pann.pde.evaluation import evaluate_derivatives, evaluate_parts, evaluate_solution
 from pann.pde.hard_conditions import ANSATZ, Ansatz
 from pann.pde.problem import Problem
+from pann.points import where_inside
 from pann.runtime.limits import Progress
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class Solution:
     method: SolveMethod | None = None
 
     def __call__(self, *in_order: Any, **coordinates: Any) -> Any:
-        """u, or a tuple of all fields, in the shape of the coordinates."""
+        """u, or a tuple of all fields, in the shape of the coordinates; NaN outside of a shape."""
         points, shape = self._points(self._named(in_order, coordinates))
         return self._shaped(evaluate_solution(self.model, self.ansatz, points), shape)
 
@@ -119,7 +120,8 @@ class Solution:
             raise ValueError(f"'{unknown.pop()}' is not an axis; the axes are {self._axes}")
         points, shape = self._points(coordinates)
         order = tuple(int(orders.get(name, 0)) for name in self.model.domain.names)
-        (values,) = evaluate_derivatives(self.model, self.ansatz, points, (order,))
+        derive = lambda inside: evaluate_derivatives(self.model, self.ansatz, inside, (order,))
+        (values,) = where_inside(self.model.domain, points, derive, (1, len(self.fields)))
         return self._shaped(values, shape)
 
     @property

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 
@@ -186,7 +186,7 @@ class Prepared:
     work: Work
     method: SolveMethod
     run: RunOptions
-    ladder: list[WholeBasis]
+    ladder: Sequence[WholeBasis]
     architectures: list[Architecture]
     start_from: Solution | None = None
     in_windows: bool = False

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from pann.basis import Basis, make_basis
+from pann.basis import WholeBasis, make_basis
 from pann.errors import WindowsFailed
 from pann.methods import Elements, Windows
 from pann.model.architecture import Architecture
@@ -39,6 +39,7 @@ from pann.solvers.polynomial import (
     stopped_by,
 )
 from pann.solvers.setup import Setup
+from pann.solvers.shapes import bases_of_shape
 from pann.solvers.solution import Solution, progress_of, trial_figures, with_report
 from pann.solvers.windows.march import UNSOLVED
 from pann.solvers.windows.method import DEGREE, solve_plan, window_plan
@@ -81,7 +82,7 @@ def solve_to_tolerance(
     *,
     tolerance: float,
     in_windows: bool,
-    ladder: Sequence[Basis],
+    ladder: Sequence[WholeBasis],
     networks: Networks,
     begin: float,
     has_elements: bool = False,
@@ -222,7 +223,7 @@ def _resolutions(
     setup: Setup,
     tolerance: float,
     in_windows: bool,
-    ladder: Sequence[Basis],
+    ladder: Sequence[WholeBasis],
     networks: Networks,
     begin: float,
     has_elements: bool,
@@ -271,7 +272,7 @@ def _marches(setup: Setup, tolerance: float, begin: float) -> Generator[Solution
 
 
 def _polynomials(
-    setup: Setup, ladder: Sequence[Basis], begin: float, goal: float | None
+    setup: Setup, ladder: Sequence[WholeBasis], begin: float, goal: float | None
 ) -> Generator[Solution, None, float]:
     """The usual degrees, and higher ones while they converge as to a smooth solution.
 
@@ -306,18 +307,22 @@ def _on_elements(setup: Setup, tolerance: float, begin: float) -> Generator[Solu
     return True
 
 
-def _further(problem: Problem, last: Basis) -> Iterator[Basis]:
+def _further(problem: Problem, last: WholeBasis) -> Iterator[WholeBasis]:
     degree = int(np.max(last.degrees, initial=1))
     for _ in range(TUNING.max_further):
         degree = math.ceil(TUNING.growth * degree)
-        basis = make_basis(problem.domain, degree, families=dict(problem.pieces))
+        basis: WholeBasis = (
+            make_basis(problem.domain, degree, families=dict(problem.pieces))
+            if problem.domain.shape is None
+            else bases_of_shape(problem, [degree])[0]
+        )
         if basis.num_terms * len(problem.fields) > TUNING.max_columns:
             break
         yield basis
 
 
 def _with_networks(
-    setup: Setup, ladder: Sequence[Basis], networks: Networks, residual: float, begin: float
+    setup: Setup, ladder: Sequence[WholeBasis], networks: Networks, residual: float, begin: float
 ) -> Iterator[Solution]:
     """Ever wider networks next to ever larger polynomials, as long as the residual falls."""
     first = max(sum(is_small(setup.problem, basis) for basis in ladder) - 1, 0)

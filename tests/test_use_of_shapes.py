@@ -1,0 +1,144 @@
+"""What users do with a solution on a shape: values, pictures, files, integrals, other programs."""
+
+import numpy as np
+import pytest
+
+import pann
+from pann.plot.solution import field_colors, ticks_of
+from pann.plot.values import values_on_grid
+from pann.shapes import Disk, Rectangle
+
+PLATE = Rectangle(x=(-1, 1), y=(-1, 1)) - Disk((0.2, 0.1), 0.4)
+
+
+def poisson(shape, degree=10, exact=None, **options):
+    """u_xx + u_yy = -1 with u = 0, or with the values of a harmonic function."""
+    value, source = (0.0, 1.0) if exact is None else (exact, 0.0)
+    problem = pann.Problem(
+        shape,
+        lambda u: u.xx + u.yy + source,
+        [pann.Dirichlet(shape.boundary, value)],
+        exact=exact,
+        **options,
+    )
+    return pann.solve(problem, pann.Polynomial(degree=degree))
+
+
+@pytest.fixture(scope="module")
+def plate():
+    return poisson(PLATE, name="plate")
+
+
+# ---- Values ----
+
+
+def test_values_outside_are_nan_and_those_on_the_boundary_are_not(plate):
+    x, y = np.array([0.2, 0.9, 5.0, -1.0]), np.array([0.1, 0.9, 0.0, 1.0])
+    outside = [True, False, True, False]
+    assert np.isnan(plate(x, y)).tolist() == outside
+    assert np.isnan(plate.derivative({"x": 1}, x=x, y=y)).tolist() == outside
+    assert np.isnan(plate.parts(x=x, y=y).network).tolist() == outside
+    assert np.isnan(plate.model(np.stack([x, y], axis=1))).tolist() == outside
+    points = PLATE.boundary.points(300)[0]
+    assert np.max(np.abs(plate(*points.T))) < 1e-6
+    grid = plate.to_xarray(21)["u"]
+    assert np.array_equal(
+        np.isnan(grid.values.ravel()),
+        ~PLATE.inside(np.stack(np.meshgrid(grid.x, grid.y, indexing="ij"), -1).reshape(-1, 2)),
+    )
+
+
+def test_all_points_may_be_outside(plate):
+    assert np.isnan(plate(np.array([3.0, 0.2]), np.array([0.0, 0.1]))).all()
+    assert np.isnan(plate(3.0, 0.0))
+
+
+def test_times_outside_are_refused_and_places_are_nan():
+    disk = Disk()
+    problem = pann.Problem(
+        disk.in_time(t=(0.0, 0.1)),
+        lambda u: u.t - u.xx - u.yy,
+        [pann.Dirichlet(disk.boundary, 1.0), pann.Initial(1.0)],
+    )
+    solution = pann.solve(problem, pann.Polynomial(degree=2))
+    assert np.isnan(solution(2.0, 0.0, 0.05))
+    assert solution(0.5, 0.0, 0.05) == pytest.approx(1.0)
+    with pytest.raises(ValueError, match=r"t = 7\.0, which must be in"):
+        solution(0.5, 0.0, 7.0)
+
+
+@pytest.mark.parametrize(
+    "point, how_far", [((0.2, 0.1), r"0\.4 away"), ((0.5, 1.000001), "1e-06 away")]
+)
+def test_data_outside_are_named_with_their_distance(point, how_far):
+    data = pann.Data([(0.9, 0.9), point], [0.0, 1.0])
+    problem = pann.Problem(
+        PLATE, lambda u: u.xx + u.yy, [pann.Dirichlet(PLATE.boundary, 0.0), data]
+    )
+    with pytest.raises(ValueError, match=rf"1 of 2 points of Data .* point 1 at .*{how_far}"):
+        pann.solve(problem)
+
+
+# ---- Pictures ----
+
+
+def test_colors_are_those_of_values_inside():
+    inside = np.linspace(1, 2, 50)
+    values = np.append(inside, np.nan)
+    assert field_colors(values).options == field_colors(inside).options
+
+
+def test_the_known_solution_is_not_asked_outside_for_a_picture():
+    with np.errstate(all="ignore"):
+        solution = poisson(Disk(), 4, lambda x, y: x + 0 * np.sqrt(1.01 - x**2 - y**2))
+    values = values_on_grid(solution, ticks_of(solution))["u"]
+    assert np.array_equal(np.isnan(values["|error|"]), np.isnan(values["solution"]))
+    assert np.nanmax(values["|error|"]) < 1e-9
+
+
+def pixels(figure):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[:, :, :3]
+
+
+def test_a_picture_is_blank_outside_and_full_inside(plate):
+    figure = plate.plot()
+    panel, picture = figure.axes[0], pixels(figure)
+
+    def color(x, y):
+        across, up = panel.transData.transform((x, y))
+        return picture[picture.shape[0] - 1 - round(up), round(across)]
+
+    assert panel.get_aspect() == 1.0
+    for x, y in [(0.2, 0.1), (0.5, 0.2), (-0.1, 0.0)]:
+        assert (color(x, y) == 255).all()
+    for x, y in [(0.9, 0.9), (-0.9, -0.9), (0.65, 0.1), (-0.25, 0.1)]:
+        assert not (color(x, y) == 255).all()
+
+
+def test_a_shape_shows_the_names_of_its_parts_and_its_corners(tmp_path):
+    shape = PLATE - Disk((-0.7, -0.7), 0.05)
+    figure = shape.plot(tmp_path / "shape.png")
+    panel = figure.axes[0]
+    assert (tmp_path / "shape.png").stat().st_size > 1_000
+    assert {text.get_text() for text in panel.texts} == set(shape.boundary.names)
+    (corners,) = panel.lines
+    assert len(corners.get_xdata()) == 4
+
+
+def test_a_moving_picture_of_a_shape(tmp_path):
+    disk = Disk(radius=0.5)
+    problem = pann.Problem(
+        disk.in_time(t=(0.0, 0.1)),
+        lambda u: u.t - u.xx - u.yy,
+        [pann.Dirichlet(disk.boundary, 0.0), pann.Initial(lambda x, y: 0.25 - x**2 - y**2)],
+    )
+    solution = pann.solve(problem, pann.Polynomial(degree=4))
+    solution.animate(tmp_path / "a.gif", frames=2, seconds=0.1)
+    from PIL import Image
+
+    image = np.asarray(Image.open(tmp_path / "a.gif").convert("RGB"))
+    assert image.std() > 5
