@@ -1,43 +1,60 @@
 """Boxes with named axes, their faces, and the map to the reference box [-1, 1]^d."""
 
+import abc
 import dataclasses
 import keyword
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
 
-@runtime_checkable
-class Region(Protocol):
+class Region(abc.ABC):
     """What a box asks of the shape that fills a part of it: `pann.shapes` has them."""
 
     @property
+    @abc.abstractmethod
     def names(self) -> tuple[str, ...]:
         """The names of the axes."""
 
     @property
+    @abc.abstractmethod
     def lower(self) -> tuple[float, ...]:
         """The lower corner of its bounding box."""
 
     @property
+    @abc.abstractmethod
     def upper(self) -> tuple[float, ...]:
         """The upper corner of its bounding box."""
 
     @property
+    @abc.abstractmethod
+    def dimension(self) -> int:
+        """How many axes there are."""
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> float:
+        """The longest side of its bounding box."""
+
+    @property
+    @abc.abstractmethod
     def boundary(self) -> Any:
         """Its boundary, with names."""
 
     @property
+    @abc.abstractmethod
     def corners(self) -> Any:
         """The points where its boundary turns."""
 
+    @abc.abstractmethod
     def inside(
-        self, points: Float[np.ndarray, "points d"], tolerance: float = ...
+        self, points: Float[np.ndarray, "points d"], tolerance: float = 1e-12
     ) -> Bool[np.ndarray, " points"]:
         """Which points belong to it."""
 
+    @abc.abstractmethod
     def distance(self, points: Float[np.ndarray, "points d"]) -> Float[np.ndarray, " points"]:
         """About how far points outside are from it."""
 

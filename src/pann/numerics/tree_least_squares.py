@@ -173,7 +173,7 @@ def _leaf(part: Part, links: Mapping[int, Link], closing: Mapping[int, int]) -> 
     rows = np.concatenate([part.rows, *(part.links[name] for name in closed)])[:, order]
     right = np.concatenate([part.right, *(links[name].right for name in closed)])
     size = rows.shape[1] + 1
-    r = np.linalg.qr(np.concatenate([rows, right[:, None]], axis=1), mode="r")
+    r = np.asarray(np.linalg.qr(np.concatenate([rows, right[:, None]], axis=1), mode="r"))
     r = np.asarray(np.pad(r, ((0, size - len(r)), (0, 0))), order="F")
     still_open = {name: own[:, order] for name, own in part.links.items() if closing[name] >= 0}
     return _node(order, times, -1, r, still_open)

@@ -4,17 +4,15 @@ import dataclasses
 import difflib
 import functools
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from pann.arguments import call_by_name, check_arguments
+from pann.domain import Region
 from pann.shapes.arcs import Part
 from pann.shapes.patches import Patch
-
-if TYPE_CHECKING:
-    from pann.shapes.shape import Shape
 
 RULES = ("gauss", "uniform")
 
@@ -23,7 +21,7 @@ RULES = ("gauss", "uniform")
 class Boundary:
     """Some parts of the boundary of a shape: `+` or `|` joins them, `-` takes some away."""
 
-    shape: "Shape"
+    shape: Region
     parts: tuple[Part | Patch, ...]
 
     # Axes and sides, which faces of a box have.

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import scipy  # its submodules are loaded when first used
 from jaxtyping import Bool, Float
 
-from pann.domain import Box
+from pann.domain import Box, Region
 from pann.shapes.arcs import Affine, Part
 from pann.shapes.boundary import Boundary
 from pann.shapes.loops import Corner, Hole, hole_of, junctions, loops_of
@@ -28,7 +28,7 @@ Points = Float[np.ndarray, "points d"]
 Levels = Float[np.ndarray, " points"]
 
 
-class Shape(abc.ABC):
+class Shape(Region):
     """A bounded region; `-`, `|` and `&` make others, whose boundaries keep their names."""
 
     @property
@@ -129,13 +129,13 @@ class Shape(abc.ABC):
         """The bounding box with this shape in it and an axis that is time: `in_time(t=(0, 2))`."""
         return Box.of_shape(self, axis)
 
-    def __sub__(self, other: "Shape") -> "Combination":
+    def __sub__(self, other: Any) -> "Combination":
         return Combination("-", self, other)
 
-    def __or__(self, other: "Shape") -> "Combination":
+    def __or__(self, other: Any) -> "Combination":
         return Combination("|", self, other)
 
-    def __and__(self, other: "Shape") -> "Combination":
+    def __and__(self, other: Any) -> "Combination":
         return Combination("&", self, other)
 
     def moved(self, *steps: float | int, **named: float | int) -> "Moved":
