@@ -51,6 +51,8 @@ NEAR = 1e-3
 # The stability of a problem has settled if it falls by no more than this from one degree to the
 # next. Where it goes on to fall, equation and conditions do not determine the solution.
 SETTLED = 0.3
+# A residual that is small falls no further where it stays above this share of the one before.
+STALLED = 0.2
 # Next to a network the polynomial has at most so many coefficients: each step factorizes them.
 MAX_COLUMNS_WITH_NETWORK = 400
 # Floating-point operations of a Newton step over rows x columns^2.
@@ -98,6 +100,9 @@ def climb(
             setup.report(progress_of(solution, what, len(tried), len(ladder)))
             if is_found:
                 break
+            if has_stalled(problem, before, solution):
+                tried.append(min(tried[-2:], key=lambda each: each.residual))
+                break
             if has_elements and is_hopeless(problem, before, solution, ladder[-1], UNRESOLVED):
                 break
     except Stopped as stopped:
@@ -108,6 +113,16 @@ def climb(
     rest = [] if is_found else ladder[len(tried) : len(tried) + 1]
     following = [f"degree {int(np.max(basis.degrees))}" for basis in rest]
     return stopped_by(tried[-1], ended, *following), small
+
+
+def has_stalled(problem: Problem, before: Solution | None, now: Solution) -> bool:
+    """Whether functions of corners and holes leave a residual that no degree takes away.
+
+    Next to a corner derivatives are infinite, and their rounding stays.
+    """
+    if before is None or problem.domain.shape is None:
+        return False
+    return now.residual <= UNRESOLVED and now.residual > STALLED * before.residual
 
 
 def is_hopeless(
