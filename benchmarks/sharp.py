@@ -8,6 +8,7 @@ over the same points. Rows that need what a box does not have are listed, and no
 """
 
 import dataclasses
+import importlib
 import multiprocessing
 import multiprocessing.connection
 import time
@@ -33,19 +34,28 @@ def names() -> list[str]:
 
 def rows(only: Collection[str] = ()) -> Iterator[Row]:
     """All rows, or those of the problems named."""
-    for name, case in PROBLEMS.items():
+    yield from rows_of("benchmarks.sharp_problems", only)
+
+
+def rows_of(package: str, only: Collection[str] = ()) -> Iterator[Row]:
+    """All rows of a package's PROBLEMS, or those named."""
+    for name, case in problems_of(package).items():
         if not only or name in only:
-            yield _row(case)
+            yield _row(package, case)
 
 
-def _row(case: Case) -> Row:
+def problems_of(package: str) -> dict[str, Case]:
+    return importlib.import_module(package).PROBLEMS
+
+
+def _row(package: str, case: Case) -> Row:
     row: dict[str, object] = {"problem": case.name, "goal": case.goal, "goal seconds": case.seconds}
     if case.needs:
         return {**row, "said": f"not run: {case.needs}"}
     limit = LIMIT * case.seconds
     context = multiprocessing.get_context("spawn")
     connection, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, case.name, limit), daemon=True)
+    process = context.Process(target=_serve, args=(theirs, package, case.name, limit), daemon=True)
     process.start()
     theirs.close()
     begin = time.perf_counter()
@@ -73,8 +83,10 @@ def _received(connection: multiprocessing.connection.Connection, seconds: float)
     return connection.recv()
 
 
-def _serve(connection: multiprocessing.connection.Connection, name: str, limit: float) -> None:
-    case = PROBLEMS[name]
+def _serve(
+    connection: multiprocessing.connection.Connection, package: str, name: str, limit: float
+) -> None:
+    case = problems_of(package)[name]
     problem = case.make()
     connection.send({})
     solution, said = attempt(case, limit, problem)

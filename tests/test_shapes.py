@@ -604,3 +604,16 @@ def test_errors_say_what_to_do(name):
     make, message = ERRORS[name]
     with pytest.raises(ValueError, match=re.compile(message, re.DOTALL)):
         make()
+
+
+@pytest.mark.parametrize("highest", [15, 16, 17, 47, 48, 49])
+def test_fourier_curves_of_any_number_of_modes(highest):
+    """A circle with a wave of the highest frequency on it."""
+    from pann.shapes.curves import Fourier
+
+    coefficients = np.zeros(2 * highest + 1, complex)
+    coefficients[highest + 1], coefficients[2 * highest] = 1.0, 1e-3
+    t = np.linspace(0, 1, 7)
+    z = np.exp(2j * np.pi * t) + 1e-3 * np.exp(2j * np.pi * highest * t)
+    found = Fourier(coefficients).points(t)
+    np.testing.assert_allclose(found, np.stack([z.real, z.imag], axis=1), atol=1e-14)

@@ -56,7 +56,7 @@ class Case:
     def points(self, problem: Problem) -> np.ndarray:
         """Test points: uniform ones first."""
         domain, rng = problem.domain, np.random.default_rng(0)
-        uniform = domain.from_reference(rng.uniform(-1, 1, (NUM_UNIFORM, domain.dimension)))
+        uniform = domain.filled(lambda count: rng.random((count, domain.dimension)), NUM_UNIFORM)
         if self.inside is None:
             return uniform
         narrow = np.asarray(self.inside(rng.uniform(0, 1, (NUM_INSIDE, domain.dimension))))

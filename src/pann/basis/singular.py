@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Complex, Float
 
 # Kinds of the factor l.
-PLAIN, LOGARITHM, LOG_RADIUS = 0, 1, 2
+PLAIN, LOGARITHM, LOG_RADIUS = 0.0, 1.0, 2.0
 FIELDS = ("center_x", "center_y", "direction", "opening", "scale", "p", "q", "kind", "is_imaginary")
 
 

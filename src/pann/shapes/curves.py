@@ -43,7 +43,7 @@ class Fourier(Path):
     def _sum(self, t: Parameters, coefficients: Complex[np.ndarray, " modes"]) -> Plane:
         # Of exponentials there are those of frequencies near 0, and of multiples of 32.
         highest = len(coefficients) // 2
-        blocks = (highest + 15) // 32
+        blocks = (highest + 16) // 32  # from -32 blocks - 16 up to 32 blocks + 15
         ends = (32 * blocks + 16 - highest, 32 * blocks + 15 - highest)
         table = np.pad(coefficients, ends).reshape(-1, 32)
         angles = 2j * np.pi * (t % 1.0)[:, None]

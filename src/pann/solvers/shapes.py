@@ -168,7 +168,7 @@ def _of_corner(problem: Problem, shape: Shape, corner: Junction, *, alone: bool)
             if a + b > rest:
                 continue
             if is_whole:
-                yield from _both(*place, round(p) + a, round(q) + b, LOGARITHM)
+                yield from _both(*place, float(round(p) + a), float(round(q) + b), LOGARITHM)
             else:
                 yield from _both(*place, p + a, q + b, PLAIN)
     if corner.is_new:
