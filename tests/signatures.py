@@ -11,14 +11,24 @@ import inspect
 import types
 import typing
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jaxtyping
 from jaxtyping import _decorator, _storage
+from jaxtyping._decorator import _destring_annotation as read_hint
 
 by_jaxtyping = jaxtyping.jaxtyped
-# What beartype has written for the code of a function and its hints.
-written: dict[Any, Any] = {}
+
+
+class Written(NamedTuple):
+    """What beartype makes of a function."""
+
+    function: Any
+    has_shapes: bool
+
+
+# By the code of a function and its hints: equal shapes are not the same object.
+written: dict[tuple[types.CodeType, str], Written] = {}
 
 
 def install() -> None:
@@ -33,11 +43,9 @@ def checked(function: Any = None, *, typechecker: Callable[[Any], Any]) -> Any:
     # Of a class it checks __init__, of a property what it holds: by this function again.
     if not isinstance(function, types.FunctionType) or inspect.isgeneratorfunction(function):
         return by_jaxtyping(function, typechecker=typechecker)
-    hints = function.__annotations__.values()
-    if not hints:
+    if not function.__annotations__:
         return function
-    with_types = type_checked(function, typechecker)
-    has_shapes = any(map(is_shape, hints))
+    with_types, has_shapes = type_checked(function, typechecker)
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -55,26 +63,36 @@ def checked(function: Any = None, *, typechecker: Callable[[Any], Any]) -> Any:
     return wrapped
 
 
-def type_checked(function: Any, typechecker: Callable[[Any], Any]) -> Any:
+def type_checked(function: types.FunctionType, typechecker: Callable[[Any], Any]) -> Written:
     """By beartype; functions within a function, which each call makes anew, share what it writes.
 
     It takes half a millisecond to write, a tenth of the time of many tests.
     """
-    key = function.__code__, str(function.__annotations__)  # equal shapes are not the same
+    key = function.__code__, str(function.__annotations__)
     if key not in written:
-        written[key] = typechecker(function)
+        written[key] = newly_checked(function, typechecker)
     first = written[key]
-    options = first.__kwdefaults__ or {}
-    if options.get("__beartype_func", function) is function:
-        return first
-    again = types.FunctionType(first.__code__, first.__globals__, function.__name__)
+    options = first.function.__kwdefaults__ or {}
+    original = options.get("__beartype_func")
+    if original is None:  # no wrapper, as there is nothing to check
+        return newly_checked(function, typechecker)
+    again = types.FunctionType(first.function.__code__, first.function.__globals__)
     again.__kwdefaults__ = {**options, "__beartype_func": function}
-    return again
+    return Written(again, first.has_shapes)
+
+
+def newly_checked(function: types.FunctionType, typechecker: Callable[[Any], Any]) -> Written:
+    """With hints that are text read; what they name may be known to type checkers alone."""
+    hints = function.__annotations__
+    read = {name: read_hint(hint, function.__globals__) for name, hint in hints.items()}
+    function.__annotations__ = read
+    try:
+        return Written(typechecker(function), any(map(is_shape, read.values())))
+    finally:
+        function.__annotations__ = hints
 
 
 def is_shape(hint: Any) -> bool:
     """Whether there may be names of sizes in it."""
-    if isinstance(hint, str):  # read only when the function is called
-        return True
     is_own = isinstance(hint, type) and hint.__module__ == "jaxtyping"
     return is_own or any(map(is_shape, typing.get_args(hint)))

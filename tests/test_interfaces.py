@@ -456,10 +456,17 @@ def test_the_networks_part_of_the_rows_and_its_jacobian_have_both_coefficients()
                 unit = jnp.max(above(*placed.points.T))
                 return (above(*placed.points.T) * upper - below(*placed.minus.T) * lower) / unit
 
-            own = block_channels(block, parameters, SQUARE)
-            np.testing.assert_allclose(own[0, :, 0], channels(flat), atol=1e-12)
-            jacobian = network_jacobian(block, own, State(parameters, unknowns), SQUARE)
-            expected = block.weights[:, None] * jax.jacfwd(channels)(flat)
+            @eqx.filter_jit
+            def by_the_network(state, block=block):
+                own = block_channels(block, state.parameters, SQUARE)
+                return own, network_jacobian(block, own, state, SQUARE)
+
+            own, jacobian = by_the_network(State(parameters, unknowns))
+            value, slopes = jax.jit(
+                lambda flat, channels=channels: (channels(flat), jax.jacfwd(channels)(flat))
+            )(flat)
+            np.testing.assert_allclose(own[0, :, 0], value, atol=1e-12)
+            expected = block.weights[:, None] * slopes
             np.testing.assert_allclose(jacobian, expected, atol=1e-12)
             assert not is_flux or np.abs(expected).max() > 1e-3
 

