@@ -1,6 +1,7 @@
 """Polynomials on elements: the tree, what neighbors share, sharp solutions, what is refused."""
 
 import dataclasses
+import time
 
 import jax
 import jax.numpy as jnp
@@ -82,6 +83,37 @@ def test_a_free_direction_shows_in_the_pivots(rng):
     found = solve({0: Part(rows, rng.normal(size=9), {})}, {}, [])
     assert found.smallest_pivot < 1e-14
     assert np.all(np.isfinite(found.columns[0]))
+
+
+def test_a_free_direction_is_no_part_of_the_inverse(rng):
+    rows = rng.normal(size=(9, 4))
+    rows[:, 3] = rows[:, 1]
+    right = rows.T @ rows @ rng.normal(size=4)
+    (found,) = solve({0: Part(rows, np.zeros(9), {})}, {}, []).inverse([right])
+    assert np.allclose(rows.T @ rows @ found, right)
+
+
+@pytest.mark.parametrize(
+    "merges", [[(0, 1, 4), (2, 3, 5), (4, 5, 6)], [(0, 2, 4), (4, 3, 5), (1, 5, 6)]]
+)
+def test_the_factors_give_the_inverse(rng, merges):
+    parts, links, rows, _ = random_problem(rng, [0, 1, 2, 3], [(0, 1), (2, 3), (0, 1, 2, 3)])
+    values = rng.normal(size=(4, 7))
+    found = solve(parts, links, merges).inverse(list(values))
+    expected = np.linalg.solve(rows.T @ rows, values.ravel())
+    assert np.allclose(np.concatenate(found), expected, rtol=1e-9)
+
+
+def test_elimination_ends_where_it_is_told_to(rng):
+    parts, links, *_ = random_problem(rng, [0, 1, 2, 3], [(0, 1), (2, 3)])
+    left = iter(range(5))
+
+    def check():
+        if next(left, None) is None:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        solve(parts, links, [(0, 1, 4), (2, 3, 5), (4, 5, 6)], check)
 
 
 # ---- Elements and their functions ----
@@ -434,6 +466,74 @@ def test_elements_are_graded_to_a_point_where_the_solution_is_not_smooth():
     error = solution(x=x, y=y) - corner(x, y)
     assert np.sqrt(np.mean(error**2)) < 1e-6
     assert np.sqrt(np.mean(error**2)) < solution.report.error_estimate
+
+
+SQUARE_1 = pann.Box(x=(0, 1), y=(0, 1))
+
+
+def cone(x, y):
+    return jnp.sqrt(x**2 + y**2)
+
+
+def test_the_estimate_of_the_error_asks_for_finer_elements_at_a_point():
+    """All elements are soon below the tail in l2; what the corner does elsewhere is not known."""
+    problem = pann.Problem(
+        SQUARE_1,
+        lambda u, x, y: u.laplacian - 1 / cone(x, y),
+        [pann.Dirichlet(SQUARE_1.boundary, cone)],
+    )
+    solution = pann.solve(problem, pann.Elements(), progress=False)
+    assert solution.report.resolved
+    assert solution.report.error_estimate < 1e-6
+    x, y = np.random.default_rng(0).uniform(0, 1, (2, 2_000))
+    assert np.max(np.abs(solution(x=x, y=y) - np.hypot(x, y))) < 1e-8
+
+
+def test_a_line_where_the_solution_is_singular_is_approached_by_quarters():
+    power = 0.6
+    problem = pann.Problem(
+        SQUARE_1,
+        lambda u, x, y: u.laplacian - power * (power - 1) * x ** (power - 2),
+        [pann.Dirichlet(SQUARE_1.boundary, lambda x, y: x**power + 0 * y)],
+    )
+    solution = pann.solve(problem, pann.Elements(degree=6, tail=5e-2), progress=False)
+    tree = solution.model.basis.tree
+    widths = tree.corners[:, 1] - tree.corners[:, 0]
+    assert np.min(widths[:, 0]) < 0.1 * np.min(widths[:, 1])
+    x, y = np.random.default_rng(0).uniform(0, 1, (2, 2_000))
+    assert np.max(np.abs(solution(x=x, y=y) - x**power)) < 3e-4
+
+
+def test_a_front_that_nothing_holds_is_not_resolved():
+    """The place of the front changes the residual by exp(-d / eps): any place is as good."""
+    eps = 0.02
+    line = pann.Box(x=(-1, 1))
+    problem = pann.Problem(
+        line,
+        lambda u: eps**2 * u.xx + u - u**3,
+        [pann.Dirichlet(line.boundary, lambda x: jnp.tanh((x - 0.2) / (np.sqrt(2) * eps)))],
+    )
+    solution = pann.solve(problem, pann.Elements(tail=1e-6), progress=False)
+    assert not solution.report.resolved
+    assert "hardly determines" in solution.report.notes[0]
+
+
+def test_time_is_kept_in_the_first_round_in_space():
+    cube = pann.Box(x=(0, 1), y=(0, 1), z=(0, 1))
+
+    def source(x, y, z):
+        r2 = (x - 0.4) ** 2 + (y - 0.55) ** 2 + (z - 0.6) ** 2
+        return (4e6 * r2 - 6e3) * jnp.exp(-1e3 * r2)
+
+    problem = pann.Problem(
+        cube, lambda u, x, y, z: u.laplacian - source(x, y, z), [pann.Dirichlet(cube.boundary)]
+    )
+    begin = time.monotonic()
+    solution = pann.solve(problem, pann.Elements(), time_limit=2, progress=False)
+    # A round takes half a minute.
+    assert time.monotonic() - begin < 12
+    assert solution.report.stopped
+    assert not solution.report.resolved
 
 
 REFUSED = {

@@ -64,10 +64,12 @@ class _Node:
         return len(self.order) - self.num_gone
 
     def variables(
-        self, remaining: Float[np.ndarray, " remaining"]
+        self,
+        remaining: Float[np.ndarray, " remaining"],
+        right: Float[np.ndarray, " gone"] | None = None,
     ) -> Float[np.ndarray, " variables"]:
         r, gone = self.triangle, self.num_gone
-        right = r[:gone, -1] - r[:gone, gone:-1] @ remaining
+        right = (r[:gone, -1] if right is None else right) - r[:gone, gone:-1] @ remaining
         values = np.empty(len(self.order))
         values[self.order] = np.concatenate([_solved(r[:gone, :gone], right), remaining])
         return values
@@ -75,13 +77,36 @@ class _Node:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Solved:
-    """The columns of each part; the root of the sum of squares; the smallest pivot over the largest
-    one.
+    """The columns of each part, and the factors for further questions.
+
+    `residual` is the root of the sum of squares that is left, `smallest_pivot` that over the
+    largest one.
     """
 
     columns: list[Float[np.ndarray, " _columns"]]
     residual: float
     smallest_pivot: float
+    names: list[int] = dataclasses.field(repr=False)
+    merges: Sequence[Merge] = dataclasses.field(repr=False)
+    nodes: dict[int, _Node] = dataclasses.field(repr=False)
+
+    def inverse(
+        self, columns: Sequence[Float[np.ndarray, " _columns"]]
+    ) -> list[Float[np.ndarray, " _columns"]]:
+        """(A^T A)^-1 of some columns of each part, A being the matrix of all rows."""
+        left, right = dict(zip(self.names, columns, strict=True)), dict[int, np.ndarray]()
+        merged = {name: (low, high) for low, high, name in self.merges}
+        for name in [*self.names, *merged]:
+            node = self.nodes[name]
+            own = (
+                left.pop(name)
+                if name in left
+                else np.concatenate([left.pop(child) for child in merged[name]])
+            )
+            r, gone, own = node.triangle, node.num_gone, own[node.order]
+            right[name] = _solved(r[:gone, :gone], own[:gone], trans=1)
+            left[name] = own[gone:] - r[:gone, gone:-1].T @ right[name]
+        return _back(self.nodes, self.names, self.merges, right)
 
 
 def solve(
@@ -112,18 +137,34 @@ def solve(
         for work, each in [(leaf, list(parts)), *((merge, own) for own in _levels(merges))]:
             list(pool.map(work, each))
     root = merges[-1][2] if merges else next(iter(parts))
-    values = {root: nodes[root].variables(np.zeros(nodes[root].num_remaining))}
-    for low, high, name in reversed(merges):
-        split = nodes[low].num_remaining
-        own = values.pop(name)
-        values[low] = nodes[low].variables(own[:split])
-        values[high] = nodes[high].variables(own[split:])
+    columns = _back(nodes, list(parts), merges)
     pivots = np.concatenate([np.abs(np.diag(n.triangle)[: n.num_gone]) for n in nodes.values()])
     return Solved(
-        [values[name] for name in parts],
+        columns,
         float(np.linalg.norm(nodes[root].triangle[nodes[root].num_gone :, -1])),
         float(np.min(pivots) / max(np.max(pivots), 1e-300)),
+        list(parts),
+        merges,
+        nodes,
     )
+
+
+def _back(
+    nodes: Mapping[int, _Node],
+    names: Sequence[int],
+    merges: Sequence[Merge],
+    right: Mapping[int, Float[np.ndarray, " _gone"]] | None = None,
+) -> list[Float[np.ndarray, " _columns"]]:
+    """The columns of each part, for the right-hand side of the nodes or another one."""
+    values = {(merges[-1][2] if merges else names[0]): np.zeros(0)}
+    for low, high, name in [*reversed(merges), *((-1, -1, each) for each in names)]:
+        own = nodes[name].variables(values.pop(name), None if right is None else right[name])
+        if low < 0:
+            values[name] = own
+        else:
+            split = nodes[low].num_remaining
+            values[low], values[high] = own[:split], own[split:]
+    return [values[name] for name in names]
 
 
 def _closing(
@@ -174,7 +215,7 @@ def _leaf(part: Part, links: Mapping[int, Link], closing: Mapping[int, int]) -> 
     right = np.concatenate([part.right, *(links[name].right for name in closed)])
     size = rows.shape[1] + 1
     r = np.asarray(np.linalg.qr(np.concatenate([rows, right[:, None]], axis=1), mode="r"))
-    r = np.asarray(np.pad(r, ((0, size - len(r)), (0, 0))), order="F")
+    r = np.asfortranarray(np.pad(r, ((0, size - len(r)), (0, 0))))
     still_open = {name: own[:, order] for name, own in part.links.items() if closing[name] >= 0}
     return _node(order, times, -1, r, still_open)
 
@@ -234,12 +275,14 @@ def _merged(
     return _node(order, times, now, triangle, open_)
 
 
-def _solved(r: Matrix, right: Float[np.ndarray, " columns"]) -> Float[np.ndarray, " columns"]:
-    """R^-1 right, with zero along directions that are free."""
+def _solved(
+    r: Matrix, right: Float[np.ndarray, " columns"], trans: int = 0
+) -> Float[np.ndarray, " columns"]:
+    """R^-1 right, or that of R transposed, with zero along directions that are free."""
     if not len(r):
         return right
     pivots = np.abs(np.diag(r))
     free = pivots <= FREE * np.max(pivots)
     if np.any(free):
-        return np.linalg.lstsq(r, right, rcond=FREE)[0]
-    return scipy.linalg.solve_triangular(r, right, check_finite=False)
+        return np.linalg.lstsq(r.T if trans else r, right, rcond=FREE)[0]
+    return scipy.linalg.solve_triangular(r, right, trans=trans, check_finite=False)

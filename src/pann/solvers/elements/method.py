@@ -19,6 +19,7 @@ from pann.basis import ElementBasis, Tree
 from pann.domain import Box
 from pann.io.checkpoint import NOWHERE, Checkpoint, Saved
 from pann.methods import Elements
+from pann.numerics.tree_least_squares import Solved
 from pann.pde.checks import checked, has_integrals
 from pann.pde.conditions import Break, Data, Dirichlet, Initial, Integral, planes
 from pann.pde.placing import place_conditions
@@ -76,6 +77,13 @@ NOT_DETERMINED = (
     "some function can be added to the solution without any change: conditions are missing, or a "
     "constant is free, which pann.Integral(...) chooses"
 )
+HARDLY_DETERMINED = (
+    "the equation hardly determines the solution: functions far from this one leave about the same "
+    "residual, so that others may be as good; see what holds the solution in place, such as a front"
+)
+# A residual that allows for errors above this; where they are large a nonlinear equation is not
+# near its linearization, so that they may be so much larger.
+UNDETERMINED, FAR_OFF = 0.1, 10.0
 SAFETY = 2.0
 # A note names at most so many points, no nearer to each other than this, relative to the domain.
 MOST_POINTS, SAME_POINT = 6, 0.02
@@ -95,7 +103,8 @@ class Resolved:
     size of the fields, `changes` the relative differences from one round to the next in l2, and
     `unevenness` is the ratio of these two sizes of a field. About the points `rough` the solution
     is not smooth; `left_out` has the corners of elements there that are not resolved, and do not
-    count in l2, `influence` what their residual may do elsewhere.
+    count in l2, `influence` what their residual may do elsewhere. `unstable` is the residual over
+    the stability of a nonlinear equation's linearization, a bound of the error.
     """
 
     basis: ElementBasis
@@ -110,6 +119,7 @@ class Resolved:
     rough: Float[np.ndarray, "points d"]
     left_out: Float[np.ndarray, "boxes 2 d"]
     influence: float
+    unstable: float
     stop: str = ""
     stopped: str | None = None
 
@@ -126,7 +136,13 @@ class Resolved:
             # Before, what changed most was what is left out.
             pairs = pairs[-1:]
         sensitivity = max((change / worst for change, worst in pairs if worst > 0), default=0.0)
-        return SAFETY * (max(self.unevenness, sensitivity) * self.worst[-1] + self.influence)
+        local = SAFETY * (max(self.unevenness, sensitivity) * self.worst[-1] + self.influence)
+        return max(local, self.unstable)
+
+    @property
+    def is_undetermined(self) -> bool:
+        """Whether other functions meet a nonlinear equation as well as this one."""
+        return self.unstable > UNDETERMINED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -293,7 +309,9 @@ class _Rounds:
                     following = self._finer(tree, last, extra)
                     stop = _all_done(last.resolved)
                 elif reason := self._reason_to_end(last.resolved, following):
-                    following, stop = None, reason
+                    is_resolved = last.resolved.is_resolved
+                    following = self._finer(tree, last, extra) if is_resolved else None
+                    stop = reason
                 if following is None:
                     break
                 figures = {"worst element": now.worst}
@@ -331,7 +349,7 @@ class _Rounds:
         extra.at_least = extra.at_least or found.tail
         best = extra.errors[:-NO_BETTER]
         has_stalled = best and min(extra.errors[-NO_BETTER:]) > STALLED * min(best)
-        if found.error <= extra.wanted or now.worst > found.tail or has_stalled:
+        if found.error <= extra.wanted or not found.is_resolved or has_stalled:
             return None
         extra.tail = STRICTER * (extra.tail or found.tail)
         if extra.tail < STRICTEST:
@@ -342,9 +360,8 @@ class _Rounds:
             is_due |= influences > DUE * found.influence
         widths = np.subtract(tree.upper, tree.lower)
         following = refined(tree, now, extra.tail, self.bounds, widths, is_due)
-        if following is None or self._reason_to_end(last.resolved, following):
-            return None
-        return following
+        has_room = following is not None and not self._too_many(found, following)
+        return following if has_room else None
 
     @property
     def _order(self) -> int:
@@ -355,6 +372,9 @@ class _Rounds:
         """Why there is no further round, empty if there is."""
         if resolved.worst[-1] > resolved.tail and has_stalled(resolved.worst, resolved.tail):
             return "no longer better by finer elements"
+        return self._too_many(resolved, following)
+
+    def _too_many(self, resolved: Resolved, following: Tree) -> str:
         if num_unknowns(following, resolved.b.shape[1]) > self.max_unknowns:
             return f"more than {self.max_unknowns:,} unknowns would have come next"
         return ""
@@ -411,6 +431,7 @@ class _Rounds:
             now.rough,
             tree.corners[now.is_left_out(tail)],
             float(np.sum(now.influences(tree, tail, self._order))),
+            FAR_OFF * float(np.linalg.norm(now.weights * now.missed.size)) / solved.stability,
         )
         return _Round(tree, resolved, now)
 
@@ -450,10 +471,8 @@ class _Rounds:
         if done is not None:
             arrays, notes = done.arrays, done.notes
             missed = Missed(*(arrays[name] for name in MISSED))
-            return _Solved(
-                arrays["b"], missed, arrays["amplified"], notes["steps"], notes["pivot"], num_points
-            )
-        b, at, steps, pivot = newton(
+            return _Solved(arrays["b"], missed, arrays["amplified"], num_points, **notes)
+        b, at, steps, solved = newton(
             system,
             b,
             smoothed,
@@ -467,8 +486,12 @@ class _Rounds:
         missed = dataclasses.replace(missed, size=missed.size / sizes)
         arrays = {name: getattr(missed, name) for name in MISSED}
         arrays |= {"b": b, "amplified": at.amplified}
-        checkpoint.finish(lambda: Saved(arrays, {"steps": steps, "pivot": pivot}))
-        return _Solved(b, missed, at.amplified, steps, pivot, num_points)
+        notes = {"steps": steps, "pivot": solved.smallest_pivot}
+        # On one side of a curve polynomials of small coefficients are free.
+        if not self.is_linear and not self.curves.levels:
+            notes["stability"] = system.stability(solved)
+        checkpoint.finish(lambda: Saved(arrays, notes))
+        return _Solved(b, missed, at.amplified, num_points, **notes)
 
     def _step_report(self, step: int, size: float) -> None:
         self.run.report(Progress("Newton step on elements", step, MAX_STEPS, {"step": size}))
@@ -498,9 +521,10 @@ class _Solved:
     b: Float[np.ndarray, "terms fields"]
     missed: Missed
     amplified: Float[np.ndarray, "elements d"]
+    num_points: int
     steps: int
     pivot: float
-    num_points: int
+    stability: float = math.inf
 
 
 def newton(
@@ -512,7 +536,7 @@ def newton(
     tail: float,
     report: Callable[[int, float], None],
     check: Callable[[], None] = lambda: None,
-) -> tuple[Float[np.ndarray, "terms fields"], Linearized, int, float]:
+) -> tuple[Float[np.ndarray, "terms fields"], Linearized, int, Solved]:
     """Gauss-Newton steps, shortened where the rows do not fall; one if all is linear.
 
     They end where the next one would be small next to the tail: the residual is measured after all
@@ -523,7 +547,7 @@ def newton(
     for step in range(1, MAX_STEPS + 1):
         delta, solved = system.step(b, at, check)
         if is_linear:
-            return b + delta, at, 1, solved.smallest_pivot
+            return b + delta, at, 1, solved
         value, fraction = system.sum_of_squares(b, at), 1.0
         for _ in range(HALVINGS):
             moved = b + fraction * delta
@@ -539,7 +563,7 @@ def newton(
             break
         last = size
         report(step, size)
-    return b, at, step, solved.smallest_pivot
+    return b, at, step, solved
 
 
 def _all_done(resolved: Resolved) -> str:
@@ -634,6 +658,7 @@ def _stacked(rounds: _Rounds, found: Sequence[Resolved], axis: int) -> Resolved:
         np.concatenate([each.rough for each in found]),
         np.concatenate([each.left_out for each in found]),
         sum(each.influence for each in found),
+        max(each.unstable for each in found),
         (unresolved or [last])[0].stop,
         last.stopped,
     )
@@ -661,6 +686,8 @@ def _solution(
     broken = [c for c in problem.conditions if isinstance(c, Break)]
     places = ", ".join(f"{c.axis} = {c.at:.6g}" for c in broken)
     notes = [NOT_DETERMINED] * is_free + [constants_are_free(free)] * bool(free)
+    if found.is_undetermined:
+        notes.append(HARDLY_DETERMINED)
     if len(found.left_out):
         notes.append(_not_smooth(found))
     report = Report(

@@ -48,6 +48,8 @@ RESOLVED_EXPONENT = 0.5
 # On one side of a curve polynomials nearly depend on each other: their coefficients have rows of
 # their own with this weight.
 TINY = 1e-11
+# Steps that find the function which the rows see least.
+INVERSE_STEPS = 5
 # Sides of a curve have so many times the points along each axis, and so have their borders.
 MORE_ON_SIDES = 2
 # Points at which the equation is computed at a time, by one program for all numbers of points.
@@ -110,6 +112,9 @@ class Adapted:
 
     def to_legendre(self, own: Float[np.ndarray, " terms"]) -> Float[np.ndarray, " terms"]:
         return _along_axes(own, self.change)
+
+    def transposed(self, values: Float[np.ndarray, " terms"]) -> Float[np.ndarray, " terms"]:
+        return _along_axes(values, [change.T for change in self.change])
 
     def from_legendre(self, c: Float[np.ndarray, " terms"]) -> Float[np.ndarray, " terms"]:
         return _along_axes(c, self.back)
@@ -722,7 +727,7 @@ class ElementSystem:
         field = self.problem.field_number(condition)
         mean = np.zeros(int(self.basis.sizes[element]))
         mean[0] = self.ties * condition.weight * share
-        row = _along_axes(mean, [change.T for change in self._adapted(element, field).change])
+        row = self._adapted(element, field).transposed(mean)
         return self._in_field(_without_rounding(row[None]), element, field)
 
     # ---- Solving ----
@@ -757,6 +762,32 @@ class ElementSystem:
                 missed[name] = missed[name] + matrix @ values
         inside = sum(float(each @ each) for each in at.residuals)
         return inside + sum(float(each @ each) for each in missed.values())
+
+    def stability(self, solved: Solved) -> float:
+        """The least norm of all rows times a function with a root mean square of 1."""
+        basis = self.basis
+        corners = basis.tree.corners
+        volumes = np.prod(corners[:, 1] - corners[:, 0], axis=1)
+        squares = np.repeat(volumes / np.sum(volumes), basis.sizes)
+        squares = (squares / np.prod(2.0 * basis.indices + 1.0, axis=1))[:, None]
+        v = np.random.default_rng(5).normal(size=(len(basis), self.num_fields))
+        for _ in range(INVERSE_STEPS):
+            v /= np.sqrt(np.sum(squares * v**2))
+            v = self.coefficients(solved.inverse(self._transposed(squares * v)))
+        return float(np.sum(squares * v**2)) ** -0.25
+
+    def _transposed(self, values: Coefficients) -> list[Float[np.ndarray, " _columns"]]:
+        """`coefficients` transposed."""
+        pairs = zip(self.basis.offsets[:-1], self.basis.offsets[1:], strict=True)
+        return [
+            np.concatenate(
+                [
+                    self._adapted(element, field).transposed(values[start:end, field])
+                    for field in range(self.num_fields)
+                ]
+            )
+            for element, (start, end) in enumerate(pairs)
+        ]
 
 
 def _without_rounding(rows: Float[np.ndarray, "rows columns"]) -> np.ndarray:
