@@ -125,7 +125,7 @@ def is_laplacian(problem: Problem) -> bool:
         return bool(np.allclose(at(1.0, 0.3), at(0.3, 1.0), rtol=1e-12, atol=0.0))
 
 
-def _both(*row: float) -> list[Row]:
+def _both(*row: float | int) -> list[Row]:
     """Real and imaginary part."""
     return [(*row, 0.0), (*row, 1.0)]
 
