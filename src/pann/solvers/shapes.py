@@ -37,7 +37,7 @@ HARMONIC = 3
 NUM_POLES, CLUSTERING = 24, 4.0
 WHOLE = 1e-6  # exponents nearer than this to a whole number are one
 
-Row = tuple[float, ...]
+Row = tuple[float | int, ...]
 
 
 def bases_of_shape(problem: Problem, degrees: Sequence[int]) -> list[ShapeBasis]:
