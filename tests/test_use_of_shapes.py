@@ -1,13 +1,17 @@
 """What users do with a solution on a shape: values, pictures, files, integrals, other programs."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import pann
+from pann.basis import ShapeBasis
+from pann.io import FileError, load, model_from_state, model_state, save
 from pann.plot.solution import field_colors, ticks_of
 from pann.plot.values import values_on_grid
 from pann.shapes import Curve, Disk, Ellipse, Polygon, Rectangle
+from pann.solvers.polynomial import polynomial_model
 
 PLATE = Rectangle(x=(-1, 1), y=(-1, 1)) - Disk((0.2, 0.1), 0.4)
 
@@ -256,3 +260,111 @@ def test_mistakes_in_integrals_are_explained(ring, arguments, message):
 def test_an_integral_that_does_not_settle_says_so(ring):
     with pytest.warns(UserWarning, match="is not smooth"):
         ring.integrate(lambda x, y: np.sin(1e3 * np.sin(50 * x * y)))
+
+
+# ---- Files ----
+
+
+def model_on(shape, degree):
+    basis = ShapeBasis(shape.box, degree)
+    b = np.random.default_rng(3).normal(size=(len(basis), 1))
+    with jax.enable_x64(True):
+        return polynomial_model(shape.box, basis, b)
+
+
+AROUND = 2 * np.pi * np.arange(20) / 20
+THROUGH = Curve.through(np.stack([2 * np.cos(AROUND), np.sin(AROUND)], axis=1))
+LENS = Curve(
+    lambda t: (np.cos(t), np.where(t < np.pi, np.sin(t), 0.5 * np.sin(t))), corners=(0.0, np.pi)
+)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        PLATE.renamed(disk="hole").rotated(0.3).moved(1.0, 2.0),
+        L_SHAPE | Ellipse((0.0, 0.0), (0.3, 0.2), 0.1),
+        STAR - Disk(radius=0.2),
+        LENS & Rectangle(x=(-0.5, 0.9), y=(-1.0, 1.0)),
+        THROUGH,
+        STAR.scaled(0.1, about=(1.0, 1.0)) | LENS,
+    ],
+    ids=["plate", "L", "star", "lens", "through", "pieces"],
+)
+def test_a_shape_comes_back_from_a_file(shape, tmp_path):
+    model = model_on(shape, 3)
+    save(tmp_path / "model.pann", model)
+    loaded = load(tmp_path / "model.pann")
+    low, high = np.asarray(shape.lower), np.asarray(shape.upper)
+    points = np.random.default_rng(4).uniform(low - 0.1, high + 0.1, (5_000, 2))
+    points = np.concatenate([points, shape.boundary.points(500)[0]])
+    assert np.array_equal(loaded(points), model(points), equal_nan=True)
+    again = loaded.domain.shape
+    assert again.area == pytest.approx(shape.area, rel=1e-13)
+    assert again.boundary.names == shape.boundary.names
+    assert len(again.corners) == len(shape.corners)
+    # What was loaded is saved as it was.
+    (description, arrays), (other, same) = model_state(model), model_state(loaded)
+    assert description == other
+    assert all(np.array_equal(array, same[name]) for name, array in arrays.items())
+
+
+def test_a_solution_with_functions_of_holes_comes_back(ring, tmp_path):
+    ring.save(tmp_path / "ring.pann")
+    loaded = pann.load(tmp_path / "ring.pann")
+    x, y = np.meshgrid(np.linspace(-1, 2, 60), np.linspace(-2, 1, 60))
+    assert np.array_equal(loaded(x, y), ring(x, y), equal_nan=True)
+    flux = lambda u, nx, ny: u.x * nx + u.y * ny
+    assert loaded.integrate(flux, over="hole") == pytest.approx(-2 * np.pi, abs=1e-7)
+    derivative = loaded.derivative({"x": 1}, x=1.0, y=-0.2)
+    assert derivative == pytest.approx(1 / 0.7, rel=1e-7)
+
+
+def change(key, value):
+    """A change of the list of shapes of a rectangle less a disk."""
+    number, key = key
+    return lambda shapes: shapes[number].update({key: value})
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (change((1, "radius"), -1.0), "a radius is positive, got -1"),
+        (change((1, "center"), [0.0] * 3), "center is 2 finite numbers"),
+        (change((1, "kind"), "Path"), "the kind of a shape must be one of rectangle, disk"),
+        (change((2, "of"), [0, 0]), "uses a shape twice"),
+        (change((2, "of"), [0, 2]), "uses a shape twice, or before it is there"),
+        (change((2, "of"), [0]), "made of at least 2 others, but of 1"),
+        (change((0, "of"), [0]), "uses a shape twice, or before it is there"),
+        (change((1, "of"), [0]), "a shape is made of others that it has no place for"),
+        (change((2, "operation"), "+"), "must be one of -, |, &"),
+        (change((1, "names"), ["x", "x"]), "names are 2 different names"),
+        (lambda shapes: shapes.pop(), "shapes that nothing is made of"),
+        (lambda shapes: shapes.clear(), "made of 0 shapes"),
+        (lambda shapes: shapes.extend([shapes[1]] * 600), "made of 603 shapes"),
+        (change((0, "axes"), [{"name": "x", "lower": 0.0, "upper": 1.0}]), "two axes"),
+        (change((1, "radius"), 5.0), "is empty"),
+        (
+            change((0, "axes"), [{"name": n, "lower": -1.0, "upper": 2.0} for n in "xy"]),
+            "the domain is not the bounding box of its shape",
+        ),
+    ],
+)
+def test_hostile_shapes_are_refused(damage, message):
+    description, arrays = model_state(model_on(PLATE, 1))
+    damage(description["domain"]["shape"])
+    with pytest.raises(FileError, match=message):
+        model_from_state(description, arrays)
+
+
+def test_a_basis_of_a_shape_needs_a_shape_and_its_arrays():
+    description, arrays = model_state(model_on(PLATE, 3))
+    box = {**description, "domain": {**description["domain"]}}
+    del box["domain"]["shape"]
+    with pytest.raises(FileError, match="one of shapes, but the domain is a box"):
+        model_from_state(box, arrays)
+    large = {**description, "basis": {**description["basis"], "degree": 300}}
+    with pytest.raises(FileError, match=r"array 'mix_3' is missing|must be float64"):
+        model_from_state(large, arrays)
+    with pytest.raises(FileError, match="'last_1' must be float64 of shape"):
+        model_from_state(description, arrays | {"last_1": np.ones((2, 2))})
