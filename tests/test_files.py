@@ -18,7 +18,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import pann
-from pann.basis import Legendre, PiecewiseLegendre, make_basis
+from pann.basis import Legendre, PiecewiseLegendre, ShapeBasis, Singular, make_basis
 from pann.domain import Box
 from pann.io import FileError, load, model_state, read, save, write
 from pann.model.pann import PANN
@@ -32,6 +32,7 @@ from pann.network import (
     activation_named,
 )
 from pann.network.activations import Tanh
+from pann.shapes import Curve, Disk, Rectangle
 
 DOMAIN = Box(x=(0.1, 3.0), y=(-2.0, -1.0))
 MIXED = Box(s=(0.0, 1 / 3), x=(-1.0, 1.0), t=(0.0, 2.0), periodic=["x"], time="t")
@@ -96,6 +97,20 @@ def modified_path(tmp_path):
     model = dataclasses.replace(whole, parameters=parameters).compact()
     save(tmp_path / "modified.pann", model)
     return tmp_path / "modified.pann"
+
+
+@pytest.fixture
+def shape_path(tmp_path):
+    """A good file of a polynomial and functions of a hole on a shape of many kinds of shapes."""
+    star = Curve(lambda t: ((2 + np.cos(3 * t)) * np.cos(t), (2 + np.cos(3 * t)) * np.sin(t)))
+    shape = star.scaled(0.2) - Disk((0.1, 0.1), 0.1).renamed(disk="hole")
+    shape = shape & Rectangle(x=(-0.5, 0.5), y=(-1.0, 1.0))
+    singular = Singular.of([(0.1, 0.1, 0.0, 6.3, 0.1, -1.0, 0.0, 0, 0.0)])
+    basis = ShapeBasis(shape.box, 2, singular)
+    with jax.enable_x64(True):
+        parameters = random_parameters(3, dimension=2, num_terms=len(basis), widths=(2,))
+    save(tmp_path / "shape.pann", PANN(shape.box, basis, parameters))
+    return tmp_path / "shape.pann"
 
 
 # ---- What is saved comes back ----
@@ -839,6 +854,8 @@ def mutate_array(generator, path):
         ("path", mutate_values, 1200, 5),
         ("path", mutate_array, 800, 5),
         ("modified_path", mutate_values, 1200, 5),
+        ("shape_path", mutate_values, 100, 1),
+        ("shape_path", mutate_array, 60, 1),
     ],
 )
 def test_a_mutated_file_is_refused_or_is_the_model_it_says(

@@ -1,12 +1,17 @@
 """What users do with a solution on a shape: values, pictures, files, integrals, other programs."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import pann
+from pann.basis import ShapeBasis
+from pann.io import FileError, load, model_from_state, model_state, save
 from pann.plot.solution import field_colors, ticks_of
 from pann.plot.values import values_on_grid
-from pann.shapes import Disk, Rectangle
+from pann.shapes import Curve, Disk, Ellipse, Polygon, Rectangle
+from pann.solvers.polynomial import polynomial_model
 
 PLATE = Rectangle(x=(-1, 1), y=(-1, 1)) - Disk((0.2, 0.1), 0.4)
 
@@ -140,5 +145,226 @@ def test_a_moving_picture_of_a_shape(tmp_path):
     solution.animate(tmp_path / "a.gif", frames=2, seconds=0.1)
     from PIL import Image
 
-    image = np.asarray(Image.open(tmp_path / "a.gif").convert("RGB"))
-    assert image.std() > 5
+    with Image.open(tmp_path / "a.gif") as image:
+        assert np.asarray(image.convert("RGB")).std() > 5
+
+
+# ---- Integrals ----
+
+
+STAR = Curve(
+    lambda t: ((1 + 0.3 * np.cos(5 * t)) * np.cos(t), (1 + 0.3 * np.cos(5 * t)) * np.sin(t))
+)
+L_SHAPE = Polygon([(0, 0), (1, 0), (1, -1), (-1, -1), (-1, 1), (0, 1)])
+
+
+@pytest.fixture(scope="module")
+def ring():
+    """u = log r between r = 1/2 and r = 1, v = x + y, moved to (0.3, -0.2)."""
+    shape = (Disk() - Disk(radius=0.5).renamed(disk="hole")).moved(0.3, -0.2)
+    log = lambda x, y: jnp.log((x - 0.3) ** 2 + (y + 0.2) ** 2) / 2
+    return poisson(shape, 8, log)
+
+
+def constant(domain):
+    """The solution u = 1 + x."""
+    value = lambda x: 1 + x
+    problem = pann.Problem(domain, lambda u: u.xx + u.yy, [pann.Dirichlet(domain.boundary, value)])
+    return pann.solve(problem, pann.Polynomial(degree=2))
+
+
+def test_the_flux_of_log_r_is_two_pi_through_any_loop(ring):
+    flux = lambda u, nx, ny: u.x * nx + u.y * ny
+    assert ring.integrate(flux, over="disk") == pytest.approx(2 * np.pi, abs=1e-7)
+    assert ring.integrate(flux, over="hole") == pytest.approx(-2 * np.pi, abs=1e-7)
+    boundary = ring.model.domain.shape.boundary
+    assert ring.integrate(flux, over=boundary) == pytest.approx(0, abs=1e-7)
+    half = boundary["disk"].where(lambda x: x > 0.3)
+    assert ring.integrate(flux, over=half) == pytest.approx(np.pi, abs=1e-7)
+
+
+def test_the_integral_over_a_ring_is_that_of_the_formula(ring):
+    # 2 pi times the integral of r log r from 1/2 to 1.
+    exact = 2 * np.pi * (-1 / 4 - (np.log(0.5) / 8 - 1 / 16))
+    assert ring.integrate() == pytest.approx(exact, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    "shape, area, moment",
+    [
+        (Disk((1.0, 2.0), 0.5), np.pi / 4, np.pi / 4 * (1 + 0.25 / 4)),
+        (Ellipse((0, 0), (2.0, 0.5), 0.0), np.pi, np.pi * 4 / 4),
+        (L_SHAPE, 3.0, 1.0),
+        (Rectangle(x=(0, 2), y=(0, 1)) - Disk((1, 0.5), 0.25), 2 - np.pi / 16, None),
+        (STAR, np.pi * (1 + 0.3**2 / 2), None),
+    ],
+    ids=["disk", "ellipse", "L", "plate", "star"],
+)
+def test_areas_and_moments_are_those_of_formulas(shape, area, moment):
+    solution = constant(shape)
+    found, second = solution.integrate(lambda u, x: (u - x, x**2))
+    assert found == pytest.approx(area, rel=1e-11)
+    if moment is not None:
+        assert second == pytest.approx(moment, rel=1e-11)
+    # The divergence theorem for (x^3 / 3, 0), and once more with derivatives of u.
+    around = solution.integrate(lambda x, nx: x**3 / 3 * nx, over=shape.boundary)
+    assert around == pytest.approx(second, rel=1e-11)
+    assert solution.integrate(lambda u, nx: u.x * nx, over=shape.boundary) == pytest.approx(
+        0, abs=1e-10
+    )
+
+
+def test_integrals_on_boxes_and_at_times():
+    box = pann.Box(x=(0, 1), y=(0, 2), t=(0, 1), time="t")
+    problem = pann.Problem(
+        box,
+        lambda u: u.t - u.xx - u.yy - 1,
+        [pann.Dirichlet(box.boundary, lambda x, y, t: t + x), pann.Initial(lambda x: x)],
+    )
+    solution = pann.solve(problem, pann.Polynomial(degree=3))
+    times = np.array([0.0, 0.25, 1.0])
+    assert solution.integrate(t=times) == pytest.approx(1 + 2 * times, abs=1e-10)
+    right = box.face("x", "upper") + box.face("x", "lower")
+    assert solution.integrate(lambda u, nx: u * nx, right, t=0.5) == pytest.approx(2, abs=1e-10)
+    with pytest.raises(ValueError, match=r"integrals are at times: give t"):
+        solution.integrate()
+
+
+def test_integrals_over_elements():
+    box = pann.Box(x=(0, 1), y=(0, 1))
+    problem = pann.Problem(
+        box, lambda u: u.xx + u.yy, [pann.Dirichlet(box.boundary, lambda x, y: x**2 - y**2)]
+    )
+    solution = pann.solve(problem, pann.Elements(degree=4))
+    exact = pytest.approx(4 / 3, rel=1e-8)
+    assert solution.integrate(lambda u: u.x**2) == exact
+    face = box.face("y", "upper")
+    assert solution.integrate(lambda u, ny: u.y * ny, over=face) == pytest.approx(-2, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"over": "disc"}, "did you mean 'disk'"),
+        ({"over": Disk().boundary}, "take parts of its own boundary"),
+        ({"over": 3}, "a part of the boundary, its name, or None"),
+        ({"function": lambda u, nx: u}, "asks for 'nx', which is not among u, x, y"),
+        ({"t": 3.0}, "'t' cannot be given: integrals are over all axes"),
+    ],
+)
+def test_mistakes_in_integrals_are_explained(ring, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ring.integrate(**arguments)
+
+
+def test_an_integral_that_does_not_settle_says_so(ring):
+    with pytest.warns(UserWarning, match="is not smooth"):
+        ring.integrate(lambda x, y: np.sin(1e3 * np.sin(50 * x * y)))
+
+
+# ---- Files ----
+
+
+def model_on(shape, degree):
+    basis = ShapeBasis(shape.box, degree)
+    b = np.random.default_rng(3).normal(size=(len(basis), 1))
+    with jax.enable_x64(True):
+        return polynomial_model(shape.box, basis, b)
+
+
+AROUND = 2 * np.pi * np.arange(20) / 20
+THROUGH = Curve.through(np.stack([2 * np.cos(AROUND), np.sin(AROUND)], axis=1))
+LENS = Curve(
+    lambda t: (np.cos(t), np.where(t < np.pi, np.sin(t), 0.5 * np.sin(t))), corners=(0.0, np.pi)
+)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        PLATE.renamed(disk="hole").rotated(0.3).moved(1.0, 2.0),
+        L_SHAPE | Ellipse((0.0, 0.0), (0.3, 0.2), 0.1),
+        STAR - Disk(radius=0.2),
+        LENS & Rectangle(x=(-0.5, 0.9), y=(-1.0, 1.0)),
+        THROUGH,
+        STAR.scaled(0.1, about=(1.0, 1.0)) | LENS,
+    ],
+    ids=["plate", "L", "star", "lens", "through", "pieces"],
+)
+def test_a_shape_comes_back_from_a_file(shape, tmp_path):
+    model = model_on(shape, 3)
+    save(tmp_path / "model.pann", model)
+    loaded = load(tmp_path / "model.pann")
+    low, high = np.asarray(shape.lower), np.asarray(shape.upper)
+    points = np.random.default_rng(4).uniform(low - 0.1, high + 0.1, (5_000, 2))
+    points = np.concatenate([points, shape.boundary.points(500)[0]])
+    assert np.array_equal(loaded(points), model(points), equal_nan=True)
+    again = loaded.domain.shape
+    assert again.area == pytest.approx(shape.area, rel=1e-13)
+    assert again.boundary.names == shape.boundary.names
+    assert len(again.corners) == len(shape.corners)
+    # What was loaded is saved as it was.
+    (description, arrays), (other, same) = model_state(model), model_state(loaded)
+    assert description == other
+    assert all(np.array_equal(array, same[name]) for name, array in arrays.items())
+
+
+def test_a_solution_with_functions_of_holes_comes_back(ring, tmp_path):
+    ring.save(tmp_path / "ring.pann")
+    loaded = pann.load(tmp_path / "ring.pann")
+    x, y = np.meshgrid(np.linspace(-1, 2, 60), np.linspace(-2, 1, 60))
+    assert np.array_equal(loaded(x, y), ring(x, y), equal_nan=True)
+    flux = lambda u, nx, ny: u.x * nx + u.y * ny
+    assert loaded.integrate(flux, over="hole") == pytest.approx(-2 * np.pi, abs=1e-7)
+    derivative = loaded.derivative({"x": 1}, x=1.0, y=-0.2)
+    assert derivative == pytest.approx(1 / 0.7, rel=1e-7)
+
+
+def change(key, value):
+    """A change of the list of shapes of a rectangle less a disk."""
+    number, key = key
+    return lambda shapes: shapes[number].update({key: value})
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (change((1, "radius"), -1.0), "a radius is positive, got -1"),
+        (change((1, "center"), [0.0] * 3), "center is 2 finite numbers"),
+        (change((1, "kind"), "Path"), "the kind of a shape must be one of rectangle, disk"),
+        (change((2, "of"), [0, 0]), "uses a shape twice"),
+        (change((2, "of"), [0, 2]), "uses a shape twice, or before it is there"),
+        (change((2, "of"), [0]), "made of at least 2 others, but of 1"),
+        (change((0, "of"), [0]), "uses a shape twice, or before it is there"),
+        (change((1, "of"), [0]), "a shape is made of others that it has no place for"),
+        (change((2, "operation"), "+"), "must be one of -, |, &"),
+        (change((1, "names"), ["x", "x"]), "names are 2 different names"),
+        (lambda shapes: shapes.pop(), "shapes that nothing is made of"),
+        (lambda shapes: shapes.clear(), "made of 0 shapes"),
+        (lambda shapes: shapes.extend([shapes[1]] * 600), "made of 603 shapes"),
+        (change((0, "axes"), [{"name": "x", "lower": 0.0, "upper": 1.0}]), "two axes"),
+        (change((1, "radius"), 5.0), "is empty"),
+        (
+            change((0, "axes"), [{"name": n, "lower": -1.0, "upper": 2.0} for n in "xy"]),
+            "the domain is not the bounding box of its shape",
+        ),
+    ],
+)
+def test_hostile_shapes_are_refused(damage, message):
+    description, arrays = model_state(model_on(PLATE, 1))
+    damage(description["domain"]["shape"])
+    with pytest.raises(FileError, match=message):
+        model_from_state(description, arrays)
+
+
+def test_a_basis_of_a_shape_needs_a_shape_and_its_arrays():
+    description, arrays = model_state(model_on(PLATE, 3))
+    box = {**description, "domain": {**description["domain"]}}
+    del box["domain"]["shape"]
+    with pytest.raises(FileError, match="one of shapes, but the domain is a box"):
+        model_from_state(box, arrays)
+    large = {**description, "basis": {**description["basis"], "degree": 300}}
+    with pytest.raises(FileError, match=r"array 'mix_3' is missing|must be float64"):
+        model_from_state(large, arrays)
+    with pytest.raises(FileError, match="'last_1' must be float64 of shape"):
+        model_from_state(description, arrays | {"last_1": np.ones((2, 2))})

@@ -88,7 +88,8 @@ class ShapeBasis:
 
     @functools.cached_property
     def _content(self) -> tuple[object, ...]:
-        given = () if self.given is None else tuple(m.tobytes() for m in self.given.steps[-1])
+        last = () if self.given is None else self.given.steps[-1:]
+        given = tuple(matrix.tobytes() for step in last for matrix in step)
         return self.domain, self.degree, self.singular.numbers.tobytes(), given
 
     @functools.cached_property

@@ -37,7 +37,7 @@ class Singular:
     numbers: Float[np.ndarray, "functions 9"]
 
     @staticmethod
-    def of(rows: Sequence[Sequence[float]]) -> "Singular":
+    def of(rows: Sequence[Sequence[float | int]]) -> "Singular":
         return Singular(np.asarray(rows, float).reshape(-1, len(FIELDS)))
 
     def __len__(self) -> int:

@@ -1,14 +1,17 @@
 """How models lie in files: a record for each class that a model is made of."""
 
+import math
 import os
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from pann.basis import Basis, ElementBasis, PiecewiseLegendre, Tree
+from pann.basis import Basis, ElementBasis, PiecewiseLegendre, ShapeBasis, Singular, Tree
 from pann.basis.elements import CURVE_SIZE
 from pann.basis.families import FAMILIES
+from pann.basis.on_shapes import Made, Step
+from pann.basis.singular import FIELDS
 from pann.domain import Box
 from pann.errors import FileError
 from pann.io.checks import (
@@ -39,6 +42,7 @@ from pann.io.codec import (
     on_device,
 )
 from pann.io.container import read, write
+from pann.io.shapes import AXIS, TREE, axes_of, check_bounds, named_axes
 from pann.model.architecture import PRECISIONS
 from pann.model.pann import PANN, Parameters
 from pann.network import (
@@ -60,6 +64,7 @@ from pann.network.embeddings import MAX_POLYNOMIAL_DEGREE, total_degree_indices
 MAX_FUNCTIONS = 1_000_000  # of one variable, over all axes of a basis
 MAX_BREAKS = 1_000
 MAX_NODES, MAX_ELEMENT_TERMS = 1_000_000, 100_000_000
+MAX_SHAPE_DEGREE, MAX_SHAPE_TERMS = 300, 100_000
 MAX_POWER = 100
 MAX_LEVEL_SET_INPUTS = 6
 
@@ -75,30 +80,32 @@ NAMES = Listed(TEXT)
 
 
 def _box(values: Values) -> Box:
-    names = [name for name, _ in values.axes]
-    for name in names:
-        if names.count(name) > 1 or name in ("self", "periodic", "time"):
-            raise FileError(f"{shown(name)} cannot name an axis, or names two")
-    return Box(periodic=values.periodic, time=values.time, **dict(values.axes))
+    box = Box(periodic=values.periodic, time=values.time, **named_axes(values.axes))
+    if values.shape is None:
+        return box
+    if box.periodic:
+        raise FileError("a shape repeats along no axis, but the domain is periodic")
+    check_bounds(box, values.shape)
+    return box.filled_by(values.shape)
 
 
-AXIS = Record(
-    tuple,
-    "an axis",
-    {"name": TEXT, "lower": NUMBER, "upper": NUMBER},
-    split=lambda axis: dict(zip(("name", "lower", "upper"), axis, strict=True)),
-    build=lambda values: (values.name, (values.lower, values.upper)),
-)
+def _split_box(box: Box) -> dict[str, Any]:
+    own = {"axes": axes_of(box), "periodic": box.periodic, "time": box.time}
+    return own if box.shape is None else own | {"shape": box.shape}
+
+
 DOMAIN = Record(
     Box,
     "the domain",
-    {"axes": Listed(AXIS), "periodic": NAMES, "time": Optional(TEXT)},
-    split=lambda box: {
-        "axes": zip(box.names, box.lower, box.upper, strict=True),
-        "periodic": box.periodic,
-        "time": box.time,
+    {
+        "axes": Listed(AXIS),
+        "periodic": NAMES,
+        "time": Optional(TEXT),
+        "shape": Prefixed("shape_", TREE),
     },
+    split=_split_box,
     build=_box,
+    optional=("shape",),
 )
 
 
@@ -199,7 +206,70 @@ ELEMENTS = Record(
     },
     build=_element_basis,
 )
-BASIS = OneOf("the basis", {"elements": ELEMENTS}, tag="kind", untagged=GLOBAL_BASIS)
+
+
+def _shape_basis_shapes(values: Values) -> Shapes:
+    dimension = values.domain.dimension
+    sizes = [math.comb(n + dimension - 1, dimension - 1) for n in range(values.degree + 1)]
+    steps = range(values.degree)
+    return {
+        "singular": ("float64", (values.num_functions, len(FIELDS))),
+        "mix": [("float64", (dimension * sizes[n], sizes[n + 1])) for n in steps],
+        "last": [("float64", (sizes[n], sizes[n + 1])) for n in steps],
+        "before": [("float64", (sizes[n - 1], sizes[n + 1])) for n in steps[1:]],
+        "shared": ("float64", (sum(sizes), values.num_functions)),
+        "mixed": ("float64", (values.num_functions, values.num_others)),
+    }
+
+
+def _check_shape_basis(values: Values) -> None:
+    if values.domain.shape is None:
+        raise FileError("the basis is one of shapes, but the domain is a box")
+    terms = math.comb(values.degree + values.domain.dimension, values.domain.dimension)
+    if terms > MAX_SHAPE_TERMS:
+        raise FileError(f"the basis has {terms:,} polynomials, more than {MAX_SHAPE_TERMS:,}")
+    if values.num_functions and len(values.domain.space) != 2:
+        raise FileError("singular functions live in the plane, the domain does not")
+
+
+def _shape_basis(values: Values) -> ShapeBasis:
+    # Before the first step there is nothing.
+    first = [np.zeros((0, values.mix[0].shape[1]))] if values.degree else []
+    steps = map(Step, values.mix, values.last, [*first, *values.before])
+    made = Made(tuple(steps), values.shared, values.mixed)
+    return ShapeBasis(values.domain, values.degree, Singular(values.singular), made)
+
+
+def _split_shape_basis(basis: ShapeBasis) -> dict[str, Any]:
+    made = basis.made
+    own = {"degree": basis.degree, "singular": basis.singular.numbers, "shared": made.shared}
+    steps = {name: [getattr(step, name) for step in made.steps] for name in Step._fields}
+    return {**own, **steps, "mixed": made.mixed, "before": steps["before"][1:]}
+
+
+ON_SHAPE = Record(
+    ShapeBasis,
+    "the basis of a shape",
+    {
+        "degree": Plain(integer(0, MAX_SHAPE_DEGREE)),
+        "num_functions": Plain(integer(0, MAX_FUNCTIONS)),
+        "num_others": Plain(integer(0, MAX_FUNCTIONS)),
+    },
+    _shape_basis_shapes,
+    derived={
+        "num_functions": lambda basis: len(basis.singular),
+        "num_others": lambda basis: basis.made.mixed.shape[1],
+    },
+    check=_check_shape_basis,
+    split=_split_shape_basis,
+    build=_shape_basis,
+)
+BASIS = OneOf(
+    "the basis",
+    {"elements": ELEMENTS, "shape": ON_SHAPE},
+    tag="kind",
+    untagged=GLOBAL_BASIS,
+)
 
 
 # ---- Networks: activation, embedding, layers ----

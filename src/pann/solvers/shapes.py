@@ -39,7 +39,7 @@ NUM_POLES, CLUSTERING = 20, 4.0
 SMOOTH_ENOUGH = 1.05 * math.pi
 WHOLE = 1e-6  # exponents nearer than this to a whole number are one
 
-Row = tuple[float, ...]
+Row = tuple[float | int, ...]
 
 
 def bases_of_shape(problem: Problem, degrees: Sequence[int]) -> list[ShapeBasis]:
@@ -127,7 +127,7 @@ def is_laplacian(problem: Problem) -> bool:
         return bool(np.allclose(at(1.0, 0.3), at(0.3, 1.0), rtol=1e-12, atol=0.0))
 
 
-def _both(*row: float) -> list[Row]:
+def _both(*row: float | int) -> list[Row]:
     """Real and imaginary part."""
     return [(*row, 0.0), (*row, 1.0)]
 

@@ -3,13 +3,14 @@
 import dataclasses
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 
 from pann.basis import WholeBasis
+from pann.domain import Faces
 from pann.io import Contents, FileError, write
 from pann.io.checks import check_dict, check_number, check_string, one_line, shown
 from pann.io.codec import Listed, Optional, Plain, Prefixed, Record, Values, decode, encode
@@ -35,6 +36,7 @@ from pann.pde.hard_conditions import ANSATZ, Ansatz
 from pann.pde.problem import Problem
 from pann.points import where_inside
 from pann.runtime.limits import Progress
+from pann.shapes import Boundary
 
 if TYPE_CHECKING:
     import xarray
@@ -183,6 +185,24 @@ class Solution:
             data[f"{name}_network"] = (domain.names, of_network)
             data[f"{name}_polynomial"] = (domain.names, of_polynomial)
         return xarray.Dataset(data, dict(zip(domain.names, axes, strict=True)))
+
+    def integrate(
+        self,
+        function: Callable[..., Any] | None = None,
+        over: Faces | Boundary | str | None = None,
+        **times: Any,
+    ) -> Any:
+        """The integral over the domain, or along a part of its boundary, in space.
+
+        The function names fields with their derivatives, coordinates, and on a boundary parts of
+        the outward normal: `integrate(lambda u, nx, ny: u.x * nx + u.y * ny, over="disk")` is a
+        flux. Without one the fields are integrated; a tuple gives a tuple. With time, give it:
+        `integrate(t=0.5)`, or several times. In the plane and on boxes of up to three dimensions
+        it is as accurate as the solution, on bodies and in more dimensions to about four digits.
+        """
+        from pann.solvers.integrals import integrate
+
+        return integrate(self, function, over, times)
 
     def refine(
         self, problem: Problem, method: SolveMethod | None = None, **options: Any
