@@ -27,6 +27,7 @@ import scipy.linalg
 from jaxtyping import Complex, Float, Inexact
 
 from pann.basis import WholeBasis, make_basis
+from pann.network.jets import in_terms
 from pann.numerics.least_squares import orthonormalize
 from pann.pde.checks import checked
 from pann.pde.collocation import Block, make_block
@@ -179,7 +180,9 @@ def _prepared(
     ).traced()
     if problem.domain.shape is None:
         linear = with_breaks(linear)
-        make = functools.partial(make_basis, problem.domain, families=linear.pieces)
+        make: Callable[[int], WholeBasis] = functools.partial(
+            make_basis, problem.domain, families=linear.pieces
+        )
     else:
         make = functools.partial(basis_of_eigenfunctions, linear)
     fewest = COLUMNS_PER_VALUE * number / len(problem.fields)
@@ -208,8 +211,9 @@ def _ladder(
 
 def _soft(condition: Condition) -> Condition:
     """What is zero needs no form of the solution by which it holds."""
-    is_hard = isinstance(condition, Dirichlet) and condition.hard
-    return dataclasses.replace(condition, hard=False) if is_hard else condition
+    if isinstance(condition, Dirichlet):
+        return dataclasses.replace(condition, hard=False)
+    return condition
 
 
 # ---- Rows ----
@@ -387,7 +391,9 @@ def _relative(
     """
     channels = np.einsum("opt,tfk->ofpk", rows.tables, b, optimize=True)
     slopes = 2.0 / basis.domain.widths
-    scales = np.array([np.prod(slopes ** np.maximum(order, 0)) for order in rows.block.orders])
+    scales = np.array(
+        [np.prod(slopes ** np.maximum(order, 0)) for order in in_terms(rows.block.orders)]
+    )
     at_least = scales[:, None, None, None] * sizes[None, :, None, :]
     whole = rows.plain[..., None] + rows.times[..., None] * values
     residual = np.einsum("ofprk,ofpk->prk", whole, channels)
