@@ -32,6 +32,7 @@ from pann.regression.batch import fit_together
 from pann.regression.fit import Fit, fit, relative_l2
 from pann.runs import sweep
 from pann.solvers.batch import solve_together
+from pann.solvers.eigen import Eigenpairs, eigen
 from pann.solvers.folder import Folder
 from pann.solvers.solution import Solution
 from pann.solvers.solve import solve
@@ -83,6 +84,7 @@ __all__ = [
     "Data",
     "Dirichlet",
     "DropPolynomial",
+    "Eigenpairs",
     "Elements",
     "FileError",
     "Fit",
@@ -114,6 +116,7 @@ __all__ = [
     "Training",
     "Windows",
     "baselines",
+    "eigen",
     "fit",
     "fit_together",
     "load",

@@ -292,6 +292,12 @@ class Orthonormal:
             blocks.append(block)
         self._steps, self._values = tuple(steps), np.concatenate(blocks, axis=1)
 
+    def next_to(self, singular: Singular) -> Made:
+        """The recurrence with singular functions as they are, of mean square one."""
+        raw = singular_table(self.domain, singular, self._points, (0,) * self.domain.dimension)
+        sizes = np.sqrt(np.mean(raw**2, axis=0))
+        return Made(self._steps, np.zeros((self._values.shape[1], len(sizes))), np.diag(1 / sizes))
+
     def with_singular(self, singular: Singular) -> Made:
         """The recurrence with singular functions orthonormalized against the polynomials."""
         values = self._values

@@ -21,14 +21,18 @@ import jax
 import numpy as np
 
 from pann.basis import ShapeBasis, Singular
+from pann.basis.on_shapes import orthonormal
 from pann.basis.singular import LOG_RADIUS, LOGARITHM, PLAIN
 from pann.pde.conditions import Dirichlet, Neumann, Robin
+from pann.pde.fields import Order
 from pann.pde.problem import Problem
 from pann.shapes import Boundary, Part, Shape, junctions
 from pann.solvers.determinacy import is_linear
 
 # Singular exponents up to this one at corners; a polynomial has the others to about n^(-2 lambda).
 HIGHEST_EXPONENT = 6.0
+# Where their series is known.
+HIGHEST_IN_SERIES = 12.0
 # Polynomials that singular functions of a hole are multiplied by have at most this degree.
 MOST_FACTORS = 6
 # Next to polynomials of degree n, harmonic ones up to so many times that.
@@ -47,9 +51,25 @@ def bases_of_shape(problem: Problem, degrees: Sequence[int]) -> list[ShapeBasis]
     return [ShapeBasis(problem.domain, n, singular_functions(problem, n)) for n in degrees]
 
 
+def basis_of_eigenfunctions(problem: Problem, degree: int) -> ShapeBasis:
+    """The same for a homogeneous equation, of which the series at most corners are known.
+
+    Singular functions stay as they are: less all polynomials they are small, and yet their
+    derivatives at a corner are not.
+    """
+    singular = singular_functions(problem, degree, homogeneous=True)
+    if not len(singular):
+        return ShapeBasis(problem.domain, degree)
+    made = orthonormal(problem.domain, degree, len(singular)).next_to(singular)
+    return ShapeBasis(problem.domain, degree, singular, made)
+
+
 @functools.lru_cache(maxsize=64)
-def singular_functions(problem: Problem, degree: int) -> Singular:
-    """Those of all holes and corners that suit polynomials of a degree."""
+def singular_functions(problem: Problem, degree: int, *, homogeneous: bool = False) -> Singular:
+    """Those of all holes and corners that suit polynomials of a degree.
+
+    Equation and conditions may be `homogeneous`: without sources.
+    """
     shape = problem.domain.shape
     assert isinstance(shape, Shape)
     if shape.dimension != 2:
@@ -58,8 +78,12 @@ def singular_functions(problem: Problem, degree: int) -> Singular:
     alone = is_laplacian(problem)
     for hole in shape.holes:
         rows += _of_hole(hole.center, hole.radius, degree, alone=alone)
+    is_series = homogeneous and is_helmholtz(problem)
     for corner in corners_of(problem):
-        rows += _of_corner(problem, shape, corner, alone=alone)
+        if is_series and corner.is_plain:
+            rows += _series(shape, corner)
+        else:
+            rows += _of_corner(problem, shape, corner, alone=alone)
     if alone:
         middle = 0.5 * (np.asarray(shape.lower) + np.asarray(shape.upper))
         radius = 0.5 * math.hypot(*(np.asarray(shape.upper) - np.asarray(shape.lower)))
@@ -76,6 +100,8 @@ class Junction(NamedTuple):
     direction: float
     is_mixed: bool
     is_new: bool  # other conditions before and after
+    is_fixed: bool  # a value on the side that the angle counts from
+    is_plain: bool  # between straight sides with values or fluxes
 
 
 def corners_of(problem: Problem) -> list[Junction]:
@@ -86,12 +112,15 @@ def corners_of(problem: Problem) -> list[Junction]:
     for field in range(len(problem.fields)):
         owners: dict[Part, int] = {}
         fixed: dict[int, bool] = {}
+        robin: set[int] = set()
         for number, condition in enumerate(problem.conditions):
             if not isinstance(condition, Dirichlet | Neumann | Robin):
                 continue
             if problem.field_number(condition) == field and isinstance(condition.faces, Boundary):
                 owners |= {part: number for part in condition.faces if isinstance(part, Part)}
                 fixed[number] = isinstance(condition, Dirichlet)
+                if isinstance(condition, Robin):
+                    robin.add(number)
         try:
             meetings = junctions(tuple(owners), shape.inside, shape.size)
         except ValueError:
@@ -106,25 +135,44 @@ def corners_of(problem: Problem) -> list[Junction]:
             key = (*np.round(meeting.point, 12), is_mixed)
             known = found.get(key)
             is_new = before != after or (known is not None and known.is_new)
-            found[key] = Junction(meeting.point, meeting.angle, meeting.direction, is_mixed, is_new)
+            is_plain = meeting.is_straight and {before, after} <= set(fixed) - robin
+            place = meeting.point, meeting.angle, meeting.direction
+            found[key] = Junction(*place, is_mixed, is_new, fixed.get(after, False), is_plain)
     return list(found.values())
 
 
-@functools.lru_cache(maxsize=32)
 def is_laplacian(problem: Problem) -> bool:
     """Whether the equation asks for the Laplacian of a single field, and for nothing else of it."""
+    found = _coefficients(problem)
+    return found is not None and len(found) == 2
+
+
+def is_helmholtz(problem: Problem) -> bool:
+    """Whether it asks for that and the field itself, both times numbers."""
+    found = _coefficients(problem)
+    return found is not None and all(np.ptp(e) <= 1e-12 * np.max(abs(e)) for e in found.values())
+
+
+@functools.lru_cache(maxsize=32)
+def _coefficients(problem: Problem) -> dict[Order, np.ndarray] | None:
+    """Those of a single field and of its second derivatives, if these are a Laplacian's."""
     orders = problem.asked.orders
-    if len(problem.fields) > 1 or sorted(orders) != [(0, 2), (2, 0)] or not is_linear(problem):
-        return False
+    if len(problem.fields) > 1 or not {(0, 2), (2, 0)} <= set(orders) <= {(0, 0), (0, 2), (2, 0)}:
+        return None
+    if not is_linear(problem):
+        return None
     rng = np.random.default_rng(4)
     points = problem.domain.filled(lambda count: rng.random((count, 2)), 8)
 
-    def at(first: float, second: float) -> np.ndarray:
-        values = {(0, order): value for order, value in zip(orders, (first, second), strict=True)}
-        return np.stack([np.broadcast_to(e, 8) for e in problem.evaluate_at(points, values)])
+    def at(*values: float) -> np.ndarray:
+        channels = {(0, order): value for order, value in zip(orders, values, strict=True)}
+        return np.stack([np.broadcast_to(e, 8) for e in problem.evaluate_at(points, channels)])
 
     with jax.enable_x64(True):
-        return bool(np.allclose(at(1.0, 0.3), at(0.3, 1.0), rtol=1e-12, atol=0.0))
+        zero, units = at(*(0.0 for _ in orders)), np.eye(len(orders))
+        found = {o: at(*unit) - zero for o, unit in zip(orders, units.tolist(), strict=True)}
+    is_sum = np.allclose(found[0, 2], found[2, 0], rtol=1e-12, atol=0.0)
+    return found if is_sum else None
 
 
 def _both(*row: float | int) -> list[Row]:
@@ -175,6 +223,18 @@ def _of_corner(problem: Problem, shape: Shape, corner: Junction, *, alone: bool)
         # The values given on both sides may differ: theta, and w log w where slopes do.
         yield (*place, 0.0, 0.0, LOGARITHM, 1.0)
         yield from _both(*place, 1.0, 0.0, LOGARITHM)
+
+
+def _series(shape: Shape, corner: Junction) -> Iterator[Row]:
+    """r^(nu + 2a) sin(nu theta), or cos: what J_nu(k r) times these consists of, at each corner."""
+    place = (*corner.point, corner.direction, corner.angle, shape.size)
+    step = math.pi / corner.angle
+    for k in range(1, int(HIGHEST_IN_SERIES / step) + 2):
+        nu = (k - 0.5 * corner.is_mixed) * step
+        if abs(nu - round(nu)) < WHOLE:
+            continue
+        for a in range(int((HIGHEST_IN_SERIES - nu) / 2.0) + 1):
+            yield (*place, nu + a, float(a), PLAIN, float(corner.is_fixed))
 
 
 def _poles(shape: Shape, corner: Junction) -> Iterator[Row]:
