@@ -61,22 +61,36 @@ class _Node:
         return len(self.kept)
 
     def variables(
-        self, remaining: Float[np.ndarray, " remaining"]
+        self, remaining: Float[np.ndarray, " remaining"], right0: Float[np.ndarray, " eliminated"]
     ) -> Float[np.ndarray, " variables"]:
         values = np.empty(len(self.gone) + len(self.kept))
-        values[self.gone] = _solved(self.r00, self.right0 - self.r01 @ remaining)
+        values[self.gone] = _solved(self.r00, right0 - self.r01 @ remaining)
         values[self.kept] = remaining
         return values
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Solved:
-    """The columns of each part, and the factors for further questions."""
+    """The columns of each part, and R of all rows J, with R'R = J'J."""
 
     columns: list[Float[np.ndarray, " _columns"]]
     residual: float
     smallest_pivot: float
+    names: list[int]
+    merges: Sequence[tuple[int, int, int]]
     nodes: dict[int, _Node] = dataclasses.field(repr=False)
+
+    def normal(
+        self, right: Sequence[Float[np.ndarray, " _columns"]]
+    ) -> list[Float[np.ndarray, " _columns"]]:
+        """The columns c of R'R c = right, part by part."""
+        left, right0 = dict(zip(self.names, right, strict=True)), {}
+        for low, high, name in [(-1, -1, name) for name in self.names] + [*self.merges]:
+            own = left[name] if low < 0 else np.concatenate([left.pop(low), left.pop(high)])
+            node = self.nodes[name]
+            right0[name] = _solved(node.r00, own[node.gone], transposed=True)
+            left[name] = own[node.kept] - right0[name] @ node.r01
+        return _down(self.names, self.merges, self.nodes, right0)
 
 
 def solve(
@@ -103,20 +117,32 @@ def solve(
     # The last ones are few and large.
     for level in levels[len(many) :]:
         nodes.update((each[2], merge(each)) for each in level)
+    pivots = np.concatenate([np.abs(np.diag(node.r00)) for node in nodes.values()])
+    return Solved(
+        _down(names, merges, nodes, {name: node.right0 for name, node in nodes.items()}),
+        float(np.linalg.norm(nodes[merges[-1][2] if merges else names[0]].right)),
+        float(np.min(pivots) / max(np.max(pivots), 1e-300)),
+        names,
+        merges,
+        nodes,
+    )
+
+
+def _down(
+    names: Sequence[int],
+    merges: Sequence[tuple[int, int, int]],
+    nodes: Mapping[int, _Node],
+    right0: Mapping[int, Float[np.ndarray, " _eliminated"]],
+) -> list[Float[np.ndarray, " _columns"]]:
+    """The columns of each part, from the root to the parts."""
     root = merges[-1][2] if merges else names[0]
-    values = {root: nodes[root].variables(np.zeros(nodes[root].num_remaining))}
+    values = {root: nodes[root].variables(np.zeros(nodes[root].num_remaining), right0[root])}
     for low, high, name in reversed(merges):
         split = nodes[low].num_remaining
         own = values.pop(name)
-        values[low] = nodes[low].variables(own[:split])
-        values[high] = nodes[high].variables(own[split:])
-    pivots = np.concatenate([np.abs(np.diag(node.r00)) for node in nodes.values()])
-    return Solved(
-        [values[name] for name in names],
-        float(np.linalg.norm(nodes[root].right)),
-        float(np.min(pivots) / max(np.max(pivots), 1e-300)),
-        nodes,
-    )
+        values[low] = nodes[low].variables(own[:split], right0[low])
+        values[high] = nodes[high].variables(own[split:], right0[high])
+    return [values[name] for name in names]
 
 
 def _levels(merges: Sequence[tuple[int, int, int]]) -> list[list[tuple[int, int, int]]]:
@@ -196,12 +222,14 @@ def _triangle(matrix: Matrix, at_least: int) -> Matrix:
     return r if missing <= 0 else np.pad(r, ((0, missing), (0, 0)))
 
 
-def _solved(r: Matrix, right: Float[np.ndarray, " columns"]) -> Float[np.ndarray, " columns"]:
-    """R^-1 right, with zero along directions that are free."""
+def _solved(
+    r: Matrix, right: Float[np.ndarray, " columns"], *, transposed: bool = False
+) -> Float[np.ndarray, " columns"]:
+    """R^-1 right, or R'^-1 right, with zero along directions that are free."""
     if not len(r):
         return right
     pivots = np.abs(np.diag(r))
     free = pivots <= FREE * np.max(pivots)
     if np.any(free):
-        return np.linalg.lstsq(r, right, rcond=FREE)[0]
-    return scipy.linalg.solve_triangular(r, right, check_finite=False)
+        return np.linalg.lstsq(r.T if transposed else r, right, rcond=FREE)[0]
+    return scipy.linalg.solve_triangular(r, right, trans=int(transposed), check_finite=False)

@@ -37,6 +37,7 @@ from pann.pde.conditions import (
 from pann.pde.placing import OnFaces, place_conditions, place_inside
 from pann.pde.problem import Problem
 from pann.solvers.elements.curves import bounds_of_side, points_on
+from pann.solvers.gradual import gradual
 
 # Gauss points along an axis beyond those of the degree: products of unknowns are resolved.
 MORE_POINTS = 2
@@ -178,8 +179,11 @@ class ElementSystem:
     """The least-squares problem of an equation on the elements of a basis.
 
     The basis may cover a window of time alone; `before` is the basis and the coefficients of the
-    window before it, whose end is then the initial state.
+    window before it, whose end is then the initial state. Of all nonlinear terms a `fraction`
+    counts.
     """
+
+    fraction = 1.0
 
     def __init__(
         self,
@@ -232,7 +236,7 @@ class ElementSystem:
         flat_points = np.concatenate([p.reshape(-1, p.shape[-1]) for p in self.points])
         channels = [self.channels(group, b) for group in self.groups]
         flat = np.concatenate([c.reshape(len(c), -1, self.num_fields) for c in channels], axis=1)
-        residual, slopes = evaluate_equation(self.problem, flat_points, flat)
+        residual, slopes = evaluate_equation(self.problem, flat_points, flat, self.fraction)
         found, by_channels, start = [], [], 0
         for group in self.groups:
             count, each = group.weights.shape
@@ -273,17 +277,22 @@ class ElementSystem:
             unit = np.max(unit * scales[:, None, :, None], axis=(0, 1))
             # elements, points, residuals
             factor = np.sqrt(group.weights)[..., None] / np.where(unit > 0, unit, 1.0)[:, None, :]
-            scaled = factor * residual
-            matrix = np.zeros((*residual.shape, self.num_fields * math.prod(group.shape)))
-            for field in range(self.num_fields):
-                own_adapted = self._adapted(int(group.elements[0]), field)
-                block = np.zeros((*residual.shape, math.prod(group.shape)))
-                for number, order in enumerate(self.orders):
-                    if np.any(slopes[number, field]):
-                        own = factor * slopes[number, field] * scales[number][:, None, None]
-                        table = own_adapted.on_grid(group.factors[order])
-                        block += own[..., None] * table[:, None, :]
-                matrix[..., self._columns_of(int(group.elements[0]), field)] = block
+            slopes = slopes * factor * scales[:, None, :, None, None]
+            scaled = np.moveaxis(factor * residual, 2, 1)
+            count, width = scaled.shape[2], math.prod(group.shape)
+            matrix = np.zeros((*scaled.shape, self.num_fields * width))
+            tables = [
+                [self._adapted(first, field).on_grid(group.factors[order]) for order in self.orders]
+                for first in group.elements[:1].tolist()
+                for field in range(self.num_fields)
+            ]
+            product = np.empty((count, width))
+            for number, field, result in np.argwhere(np.any(slopes, axis=(2, 3))).tolist():
+                own_columns = self._columns_of(int(group.elements[0]), field)
+                # One by one: products of all elements would not stay in the cache.
+                for place, own in enumerate(slopes[number, field, :, :, result]):
+                    np.multiply(own[:, None], tables[field][number], out=product)
+                    matrix[place, result, :, own_columns] += product
             matrix = matrix.reshape(len(matrix), -1, matrix.shape[3])
             for place, element in enumerate(group.elements):
                 rows[element], residuals[element] = matrix[place], scaled[place].ravel()
@@ -356,6 +365,7 @@ class ElementSystem:
     def missed(self, b: Coefficients) -> "Missed":
         """The residual of the equation between the points of the rows, in units of u."""
         finer = ElementSystem(self.problem, self.basis)
+        finer.fraction = self.fraction
         finer.groups = groups_of(self.basis.tree, self.orders, MORE_POINTS + 3, with_sides=True)
         num_elements, d = len(self.basis.sizes), self.basis.tree.dimension
         size, center = np.zeros(num_elements), np.zeros((num_elements, d))
@@ -731,12 +741,8 @@ class ElementSystem:
         """The Gauss-Newton step from b."""
         of_elements, links = self.links
         nodes = self.basis.tree.elements
-        columns = self.columns(b)
-        missed = {name: link.right.copy() for name, link in links.items()}
-        for own, values in zip(of_elements, columns, strict=True):
-            for name, matrix in own.items():
-                missed[name] -= matrix @ values
-        current = {name: Link(link.num_parts, missed[name]) for name, link in links.items()}
+        missed = self._missed_links(b)
+        current = {name: Link(link.num_parts, -missed[name]) for name, link in links.items()}
         parts = {
             int(node): Part(rows, -residual, own)
             for node, rows, residual, own in zip(
@@ -746,15 +752,28 @@ class ElementSystem:
         solved = solve(parts, current, self.basis.tree.order_of_elimination())
         return self.coefficients(solved.columns), solved
 
+    def step_by(self, b: Coefficients, at: Linearized, solved: Solved) -> Coefficients:
+        """The step from b with the factors of the rows that another step was made with."""
+        missed = self._missed_links(b)
+        downhill = [
+            -(residual @ rows) - sum(missed[name] @ matrix for name, matrix in own.items())
+            for rows, residual, own in zip(at.rows, at.residuals, self.links[0], strict=True)
+        ]
+        return self.coefficients(solved.normal(downhill))
+
     def sum_of_squares(self, b: Coefficients, at: Linearized) -> float:
         """Of all rows at b."""
+        missed = self._missed_links(b).values()
+        return sum(float(each @ each) for each in itertools.chain(at.residuals, missed))
+
+    def _missed_links(self, b: Coefficients) -> dict[int, Float[np.ndarray, " _rows"]]:
+        """By how much b misses each link."""
         of_elements, links = self.links
         missed = {name: -link.right for name, link in links.items()}
         for own, values in zip(of_elements, self.columns(b), strict=True):
             for name, matrix in own.items():
-                missed[name] = missed[name] + matrix @ values
-        inside = sum(float(each @ each) for each in at.residuals)
-        return inside + sum(float(each @ each) for each in missed.values())
+                missed[name] += matrix @ values
+        return missed
 
 
 def _without_rounding(rows: Float[np.ndarray, "rows columns"]) -> np.ndarray:
@@ -859,10 +878,11 @@ def evaluate_equation(
     problem: Problem,
     points: Float[np.ndarray, "points d"],
     channels: Float[np.ndarray, "orders points fields"],
+    fraction: float = 1.0,
 ) -> tuple[
     Float[np.ndarray, "points residuals"], Float[np.ndarray, "orders fields points residuals"]
 ]:
-    """Residuals and their derivatives by the channels."""
+    """Residuals and their derivatives by the channels, with a fraction of the nonlinear terms."""
     count = len(points)
     padding = -count % CHUNK
     points = np.pad(points, ((0, padding), (0, 0)), mode="edge")
@@ -873,6 +893,7 @@ def evaluate_equation(
         placed = place_inside(problem, own, problem.asked.orders)
         block = make_block(placed, problem, None, "float64")
         block = dataclasses.replace(block, weights=jax.device_put(np.ones(CHUNK)))
+        block = block if fraction == 1 else gradual(block, fraction)
         found = _linearized(block, jax.device_put(channels[:, start : start + CHUNK]))
         residuals.append(np.asarray(found[0]))
         slopes.append(np.asarray(found[1]))
