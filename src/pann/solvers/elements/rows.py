@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -36,7 +36,7 @@ from pann.pde.conditions import (
 )
 from pann.pde.placing import OnFaces, place_conditions, place_inside
 from pann.pde.problem import Problem
-from pann.solvers.elements.curves import bounds_of_side, points_on
+from pann.solvers.elements.curves import bounds_of_side, parts_of_border, points_on
 from pann.solvers.gradual import gradual
 
 # Gauss points along an axis beyond those of the degree: products of unknowns are resolved.
@@ -533,11 +533,10 @@ class ElementSystem:
             low, high = corners[element]
             counts = tree.element_degrees[element]
             counts = counts * (MORE_ON_SIDES if self.is_side[element] else 1) + MORE_POINTS
-            own, own_weights = gauss_on(low, high, counts, index, end)
-            inside = tree.is_inside(element, own)
-            points.append(own[inside])
-            weights.append(own_weights[inside])
-            elements.append(np.full(np.count_nonzero(inside), element))
+            own, own_weights = points_on_border(tree, {element: end}, low, high, counts, index)
+            points.append(own)
+            weights.append(own_weights)
+            elements.append(np.full(len(own), element))
         return np.concatenate(points), np.concatenate(elements), np.concatenate(weights)
 
     # ---- What ties neighbors ----
@@ -598,11 +597,11 @@ class ElementSystem:
         at_low, at_high = corners[low, 1, axis], corners[high, 0, axis]
         times = MORE_ON_SIDES if self.is_side[low] or self.is_side[high] else 1
         counts = times * np.maximum(degrees[low], degrees[high]) + 1
-        on_low, weights = gauss_on(lower, upper, counts, axis, at_low)
+        coordinates = {high: at_high, low: at_low}
+        on_low, weights = points_on_border(tree, coordinates, lower, upper, counts, axis)
+        on_low[:, axis] = at_low
         on_high = on_low.copy()
         on_high[:, axis] = at_high
-        inside = tree.is_inside(low, on_low) & tree.is_inside(high, on_high)
-        on_low, on_high, weights = on_low[inside], on_high[inside], weights[inside]
         if not len(weights):
             return None, np.zeros(0)
         unit = 1.0 / math.sqrt(self.slopes[low, axis] * self.slopes[high, axis])
@@ -635,7 +634,8 @@ class ElementSystem:
 
         Of a field that the equation differentiates along all axes these are the value and the
         derivatives along the normal below its order; of others, such as the parts of a flux, what
-        the equations differentiate of them together: p n_x + q n_y for p.x + q.y.
+        the equations differentiate of them together: p n_x + q n_y for p.x + q.y, and nothing of
+        what u.t + a u.x carries along the curve.
         """
         tree = self.basis.tree
         count = MORE_ON_SIDES * int(np.max(tree.element_degrees[[low, high]])) + MORE_POINTS
@@ -671,7 +671,7 @@ class ElementSystem:
         partial = []
         for field in range(self.num_fields):
             highest = [problem.highest_order(field, axis) for axis in names]
-            if min(highest) == 0 < max(highest):
+            if min(highest) == 0 < max(highest) or max(highest) == 1:
                 partial.append(field)
                 continue
             for times in range(max(highest)):
@@ -690,15 +690,15 @@ class ElementSystem:
         _, slopes = evaluate_equation(problem, points, nothing)
         for residual in range(slopes.shape[3]):
             terms = [
-                (field, (0,) * d, slopes[number, field, :, residual] * normals[:, axis])
+                (field, (0,) * d, slopes[number, field, :, residual], normals[:, axis])
                 for number, order in enumerate(self.orders)
                 for axis in range(d)
                 for field in partial
                 if sum(order) == 1 and order[axis] and np.any(slopes[number, field, :, residual])
             ]
             if terms:
-                size = np.sqrt(sum(np.max(np.abs(factor)) ** 2 for _, _, factor in terms))
-                yield [(field, order, factor / size) for field, order, factor in terms]
+                size = np.sqrt(sum(np.max(np.abs(factor)) ** 2 for _, _, factor, _ in terms))
+                yield [(field, order, factor / size * n) for field, order, factor, n in terms]
 
     def _interface(self, field: int, axis: str, at: float) -> Interface | None:
         for condition in self.problem.conditions:
@@ -872,6 +872,29 @@ def gauss_on(
         weights.append(own)
     points = np.stack(np.meshgrid(*nodes, indexing="ij"), axis=-1).reshape(-1, len(low))
     return points, functools.reduce(np.multiply.outer, weights).ravel()
+
+
+def points_on_border(
+    tree: Tree,
+    coordinates: Mapping[int, float],
+    lower: np.ndarray,
+    upper: np.ndarray,
+    counts: np.ndarray,
+    axis: int,
+) -> tuple[Float[np.ndarray, "points d"], Float[np.ndarray, " points"]]:
+    """Gauss points on what elements have of a border, and weights, of sum 1 on a whole one."""
+    found = []
+    for part in parts_of_border(tree, coordinates, lower, upper, axis):
+        points, weights = gauss_on(part[0], part[1], counts, axis, next(iter(coordinates.values())))
+        inside = np.ones(len(points), bool)
+        for element, at in coordinates.items():
+            points[:, axis] = at
+            inside &= tree.is_inside(element, points)
+        share = np.prod(np.delete(part[1] - part[0], axis) / np.delete(upper - lower, axis))
+        found.append((points[inside], share * weights[inside]))
+    if not found:
+        return np.zeros((0, tree.dimension)), np.zeros(0)
+    return np.concatenate([each for each, _ in found]), np.concatenate([each for _, each in found])
 
 
 def evaluate_equation(
