@@ -13,7 +13,7 @@ from pann.basis import ElementBasis, Tree
 from pann.io import FileError
 from pann.numerics.tree_least_squares import Link, Part, solve
 from pann.pde.checks import checked
-from pann.solvers.elements.method import first_tree
+from pann.solvers.elements.method import first_tree, newton, solved_gradually
 from pann.solvers.elements.refine import Cut, carried, cut, tails
 from pann.solvers.elements.rows import ElementSystem, adapted, neighbors
 
@@ -68,6 +68,8 @@ def test_the_tree_gives_the_least_squares_solution(rng, ties):
     found = solve(parts, links, [(0, 1, 4), (2, 3, 5), (4, 5, 6)])
     expected, *_ = np.linalg.lstsq(rows, right)
     assert np.allclose(np.concatenate(found.columns), expected, atol=1e-12)
+    again = found.normal(np.split(rows.T @ right, 4))
+    assert np.allclose(np.concatenate(again), expected, atol=1e-10)
     assert found.residual == pytest.approx(np.linalg.norm(rows @ expected - right))
 
 
@@ -260,6 +262,28 @@ def test_two_layers_of_a_nonlinear_equation():
     exact = -eps * (log_cosh(x / eps) - log_cosh(1 / eps))
     assert np.max(np.abs(solution(x=x) - exact)) < 1e-10
     assert solution.report.resolved
+
+
+def test_more_and_more_of_the_nonlinear_terms_lead_to_the_same_solution():
+    # u' + 100 e^u = C, so that v = e^-u has v' = 100 - C v; u(1) = 3 gives C = 100 e^3.
+    problem = pann.Problem(
+        LINE,
+        lambda u: u.xx + 100 * jnp.exp(u.value) * u.x,
+        [pann.Dirichlet(LINE.face("x", "lower")), pann.Dirichlet(LINE.face("x", "upper"), 3.0)],
+    )
+    tree = cut(Tree.whole([0.0], [1.0], [20]), {0: [Cut(0, 0.5**k) for k in range(1, 14)]})
+    system = ElementSystem(checked(problem), ElementBasis(LINE, tree))
+    zero, whole = np.zeros((len(system.basis), 1)), np.zeros(len(tree.elements), bool)
+    options = {"enough": 1e-9, "report": lambda step, size: None}
+    assert not newton(system, zero, whole, patience=2, **options).has_ended
+    found = solved_gradually(system, zero, whole, **options)
+    x = np.concatenate([np.linspace(0, 1, 200), np.linspace(0, 0.01, 200)])
+    exact = -np.log(np.exp(-3) + (1 - np.exp(-3)) * np.exp(-100 * np.exp(3) * x))
+    assert np.max(np.abs(system.basis.evaluate(x[:, None], found.b)[:, 0] - exact)) < 1e-6
+    # From there on the factors of one step serve for another.
+    at = system.linearize(found.b)
+    step, solved = system.step(found.b, at)
+    assert np.allclose(system.step_by(found.b, at, solved), step, atol=1e-9)
 
 
 EXACT = {

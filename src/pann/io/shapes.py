@@ -29,7 +29,8 @@ from pann.shapes import Curve, Disk, Ellipse, Polygon, Rectangle, Shape
 from pann.shapes.arcs import Affine
 from pann.shapes.curves import Through
 from pann.shapes.plain import MOST_SAMPLES, Sampled, inner_shapes, plain
-from pann.shapes.shape import RULES, Combination, Moved, Renamed
+from pann.shapes.shape import Combination, Moved, Renamed
+from pann.shapes.trim import RULES
 
 MAX_SHAPES = 500  # that one is made of
 MAX_VERTICES, MAX_ARCS = 5_000, 200

@@ -80,7 +80,7 @@ def breaks(problem: Problem) -> tuple[Break, ...]:
         if axis in domain.periodic or axis == domain.time:
             continue
         room = SAME_PLANE * domain.widths[index]
-        lines = [_jumps_along(problem, values, index, line) for line in range(NUM_LINES)]
+        lines = [jumps_along(domain, values, index, line) for line in range(NUM_LINES)]
         cuts = [
             cut
             for cut in lines[0]
@@ -92,11 +92,8 @@ def breaks(problem: Problem) -> tuple[Break, ...]:
     return tuple(found)
 
 
-def _jumps_along(
-    problem: Problem, values: Values, index: int, line: int
-) -> Float[np.ndarray, " jumps"]:
-    """Where the residuals jump on a line along an axis, at most once in a cell."""
-    domain = problem.domain
+def jumps_along(domain: Box, values: Values, index: int, line: int) -> Float[np.ndarray, " jumps"]:
+    """Where values jump on one of some lines along an axis, at most once in a cell."""
     through = np.random.default_rng(line).uniform(-0.95, 0.95, (1, domain.dimension))
     points = np.repeat(domain.from_reference(through), NUM_CELLS, axis=0)
 

@@ -35,15 +35,10 @@ def outline_of(domain: Box, axes: tuple[str, str]) -> "Path | None":
         return None
     if shape.dimension > 2:
         return _slice(shape, domain, axes)
-    loops = [_vertices(loop) for loop in loops_of(_arcs(shape), shape.size)]
+    loops = [_vertices(loop) for loop in loops_of(shape.arcs, shape.size)]
     if axes != shape.names:
         loops = [loop[:, ::-1] for loop in loops]
     return _path(loops)
-
-
-def _arcs(shape: Shape) -> tuple[Part, ...]:
-    """The parts of the boundary of a shape in the plane."""
-    return tuple(part for part in shape.parts if isinstance(part, Part))
 
 
 def _vertices(loop: tuple[Part, ...]) -> Float[np.ndarray, "points 2"]:
@@ -138,7 +133,7 @@ def _write_names(panel: "Axes", shape: Shape) -> None:
     roomy = [each for each in shape.holes if each.radius > 0.06 * shape.size]
     centers = {each.names[0]: each.center for each in roomy if len(each.names) == 1}
     longest: dict[str, Part] = {}
-    for part in _arcs(shape):
+    for part in shape.arcs:
         if part.name not in longest or part.measure > longest[part.name].measure:
             longest[part.name] = part
     figure: Any = panel.figure

@@ -85,7 +85,7 @@ def _curve(arcs: Sequence[Plane], is_loop: bool, name: str, names: Sequence[str]
 
 def _of_curves(shape: Shape) -> Shape:
     """Loops of the boundary, the largest first, as shapes that are joined or taken away."""
-    loops = loops_of(shape.parts, shape.size)
+    loops = loops_of(shape.arcs, shape.size)
     areas = [sum(part.area for part in loop) for loop in loops]
     found: Any = None
     for number in np.argsort(np.negative(np.abs(areas))).tolist():

@@ -206,6 +206,10 @@ def assessed(solution: Solution, seed: int, condition_weight: float = CONDITION_
         safety = SAFETY if relative > UNRESOLVED else 1.0
         bound = safety * absolute / max(report.stability, 1e-300)
         estimate = relative_to_truth(max(bound, rounding))
+    basis = solution.model.basis
+    if estimate is not None and isinstance(basis, ElementBasis) and len(basis.tree.curves):
+        # Next to curves only these points look.
+        estimate = max(estimate, relative)
     is_whole = solution.model.domain == problem.domain
     is_trusted = estimate is None or estimate <= TRUSTED
     resolved = bool(is_whole and relative <= RESOLVED and is_trusted)

@@ -243,7 +243,7 @@ def _over_shape(shape: Shape) -> Rule:
         points = sobol(shape.box.filled_by(None), MANY).coordinates
         inside = points[shape.inside(points)]
         return _equal(inside, float(np.prod(shape.box.widths)) * len(inside) / MANY)
-    cells = cells_of(shape.parts, shape.size)
+    cells = cells_of(shape.arcs, shape.size)
     return Rule(len(cells), 2, lambda left, count: Nodes(*points_in(cells, left, count)))
 
 

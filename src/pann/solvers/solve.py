@@ -38,6 +38,7 @@ from pann.pde.problem import Problem
 from pann.runtime.limits import Report
 from pann.runtime.progress import supervised
 from pann.solvers.assessment import assessed
+from pann.solvers.elements.carried import carried
 from pann.solvers.elements.method import (
     better_on_elements,
     elements_or,
@@ -232,6 +233,8 @@ def prepare(
     work: Work
     is_chosen = method is None
     in_windows = is_chosen and not _given(run, start_from) and suits_windows(problem)
+    # Functions along a whole axis do not follow a jump.
+    in_windows = in_windows and not carried(problem)
     if isinstance(method, Windows | Elements) and (given := _given(run, start_from)):
         raise ValueError(f"{name_of(method)} go without {', '.join(given)}; leave them out")
     if isinstance(method, Windows):
@@ -298,6 +301,8 @@ def prepare(
                 if has_elements and problem.domain.dimension <= EVOLVING_ELEMENTS:
                     work = functools.partial(elements_or, work)
                 work = functools.partial(windows_or, work)
+            elif has_elements and carried(problem):
+                work = functools.partial(elements_or, work)
     return Prepared(
         plan.setup, work, method, run, plan.ladder, plan.architectures, start_from, in_windows
     )

@@ -6,6 +6,8 @@ sides of such a box are elements of their own; to refine them, the box is cut an
 
 import dataclasses
 import functools
+import itertools
+from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -16,6 +18,7 @@ from pann.domain import Box
 from pann.numerics.quadrature import gauss_legendre
 from pann.pde.jumps import Values, jump_curves
 from pann.pde.problem import Problem
+from pann.solvers.elements.carried import carried
 
 # Points of a box along each axis at which a curve is looked for, by dimension.
 NUM_LOOKED_AT = {1: 65, 2: 33, 3: 13}
@@ -26,6 +29,10 @@ MOST_LEVELS, MOST_DIVIDED = 12, 4_000
 HALVINGS = 50
 # Level functions below this, relative to their size on a box, are zero there.
 NEAR_ZERO = 1e-14
+# Roots with imaginary parts below this are real; parts of a border shorter than this are nothing.
+NEAR_REAL = 1e-10
+# Beyond what is seen of a side, relative to that.
+MORE_ROOM = 0.1
 # Planes nearer than this to a border, relative to the domain, are that border.
 SAME = 1e-9
 
@@ -53,7 +60,7 @@ class Curves:
     @staticmethod
     def of(problem: Problem, domain: Box) -> "Curves":
         found = jump_curves(problem, domain)
-        return Curves(found.functions, found.planes)
+        return Curves(found.functions + carried(problem), found.planes)
 
     def resolving(self, tree: Tree) -> Tree:
         """Boxes cut at the planes, and until curves are those of polynomials."""
@@ -157,10 +164,62 @@ def bounds_of_side(tree: Tree, element: int) -> Float[np.ndarray, "2 d"]:
     grid = _grid(tree.dimension)
     low, high = tree.corners[element]
     inside = grid[tree.is_inside(element, low + 0.5 * (grid + 1.0) * (high - low))]
-    if not len(inside):
+    room = np.full(tree.dimension, 2.0 / (count - 1))
+    if tree.dimension == 2:
+        # A side may be narrower than the grid: it reaches as far as its parts of the border do.
+        ends = [
+            end
+            for axis in range(2)
+            for at in (low[axis], high[axis])
+            for part in parts_of_border(tree, {element: at}, low, high, axis)
+            for end in part
+        ]
+        on_border = 2.0 * (np.reshape(ends, (-1, 2)) - low) / (high - low) - 1.0
+        inside = np.concatenate([inside, on_border])
+        extent = np.ptp(inside, axis=0) if len(inside) else np.zeros(2)
+        room = np.minimum(room, MORE_ROOM * extent)
+    if not len(inside) or np.any(np.ptp(inside, axis=0) == 0):
         return np.stack([-np.ones(tree.dimension), np.ones(tree.dimension)])
-    room = 2.0 / (count - 1)
     return np.clip([inside.min(axis=0) - room, inside.max(axis=0) + room], -1.0, 1.0)
+
+
+def parts_of_border(
+    tree: Tree,
+    coordinates: Mapping[int, float],
+    lower: Float[np.ndarray, " d"],
+    upper: Float[np.ndarray, " d"],
+    axis: int,
+) -> list[Float[np.ndarray, "2 d"]]:
+    """The corners of those parts of a border that lie on the sides of the elements at it.
+
+    In the plane, where `coordinates` say at which one across the axis each element has the border.
+    Anywhere else, and for elements without sides, it is the whole border.
+    """
+    if tree.dimension != 2 or not any(tree.sides[element] for element in coordinates):
+        return [np.stack([lower, upper])]
+    nodes, analysis = _analysis()
+    other = 1 - axis
+
+    def points(reference: Float[np.ndarray, " points"], at: float) -> np.ndarray:
+        out = np.full((len(reference), 2), at)
+        out[:, other] = lower[other] + 0.5 * (reference + 1.0) * (upper - lower)[other]
+        return out
+
+    found = [-1.0, 1.0]
+    for element, at in coordinates.items():
+        for node, _ in tree.sides[element]:
+            values = tree.along_curve(node, points(nodes, at))
+            roots = np.polynomial.legendre.legroots(analysis @ values)
+            real = roots.real[np.abs(roots.imag) < NEAR_REAL]
+            found += real[np.abs(real) < 1.0].tolist()
+    ends = np.sort(found)
+    middles = 0.5 * (ends[:-1] + ends[1:])
+    inside = np.diff(ends) > NEAR_REAL
+    for element, at in coordinates.items():
+        inside &= tree.is_inside(element, points(middles, at))
+    at = next(iter(coordinates.values()))
+    pairs = [points(np.array(pair), at) for pair in itertools.pairwise(ends)]
+    return [pair for pair, is_own in zip(pairs, inside, strict=True) if is_own]
 
 
 def points_on(

@@ -56,7 +56,7 @@ def resolving_given(
         points[:, index] = domain.lower[index]
         for field in b.T:
             values = functools.partial(basis.evaluate, coefficients=field)
-            tree = _resolving(tree, values, points, index, MISSED_BEFORE)
+            tree = _resolving(tree, values, points, index, MISSED_BEFORE, curves)
     for condition in problem.conditions:
         if isinstance(condition, Initial) and before is not None:
             continue
@@ -65,7 +65,7 @@ def resolving_given(
             values = functools.partial(values_anywhere, value, problem.domain)
             points = _samples(domain, NUM_ON_FACES)
             points[:, index] = (domain.lower if side == "lower" else domain.upper)[index]
-            tree = _resolving(tree, values, points, index)
+            tree = _resolving(tree, values, points, index, curves=curves)
     return tree
 
 

@@ -7,10 +7,11 @@ around it become smaller until nothing is amplified.
 """
 
 import dataclasses
+import functools
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -38,11 +39,12 @@ from pann.solvers.elements.refine import (
     measured,
     num_unknowns,
     refined,
+    relative_size,
     shown,
     tails,
     unevenness,
 )
-from pann.solvers.elements.rows import ElementSystem, Linearized, Missed
+from pann.solvers.elements.rows import ElementSystem, Missed
 from pann.solvers.inverse import is_inverse
 from pann.solvers.polynomial import polynomial_model
 from pann.solvers.setup import Run, Setup
@@ -53,8 +55,20 @@ MAX_DIMENSION = 3
 DEGREES, TAILS = {1: 16, 2: 12, 3: 6}, {1: 1e-11, 2: 1e-8, 3: 1e-6}
 MAX_UNKNOWNS = {1: 200_000, 2: 200_000, 3: 60_000}
 MAX_ROUNDS, MAX_STEPS, HALVINGS = 60, 25, 6
+USUAL_STEPS = 5
 # What a step of Newton's method may leave, relative to the tail, and to the worst element before.
-ENOUGH, FAR = 0.1, 1e-3
+ENOUGH, FAR = 0.1, 1e-2
+# Steps that no longer fall end it below this multiple of what a step may leave: on elements that do
+# not resolve the solution they fall slowly, and say little.
+SLOW = 100.0
+# After a step below this, and as long as each is below this times the one before, steps are made
+# with the factors that there are.
+REUSED = 0.01
+# Newton's method that has made so many steps, of which the last is so large, is at a loss. Then the
+# first fraction of the nonlinear terms, the smallest by which it grows, and the steps for all.
+LOST, STILL_LARGE, FIRST_FRACTION, LEAST_GROWTH, MOST_STEPS = 10, 0.1, 1 / 16, 1e-3, 60
+# What a step of Newton's method may leave before all of the nonlinear terms are there.
+ON_THE_WAY = 1e-3
 # Where the solution is not smooth at some points, the tail to reach is so many times as large.
 NOT_SMOOTH = 100.0
 # Residuals above this, in units of the fields, say that the highest derivatives still need help, if
@@ -299,7 +313,7 @@ class _Rounds:
             math.inf if self.goal.is_given or self.problem.domain.time else WANTED * self.goal.tail
         )
         for number in range(MAX_ROUNDS):
-            begun = time.monotonic()
+            begun, done = time.monotonic(), 0 if last is None else last.resolved.steps
             try:
                 own = checkpoint.within(f"round {number}")
                 last = self._round(domain, tree, is_wide, last, own, before, extra.at_least)
@@ -318,6 +332,9 @@ class _Rounds:
                 self.run.report(Progress(f"{what}, {len(tree.elements)}", number + 1, 0, figures))
                 growth = num_unknowns(following, 1) / num_unknowns(tree, 1)
                 growth **= (tree.dimension + 1) / 2  # as for nested dissection
+                # Newton's method has come near, and will take few steps from now on.
+                steps = last.resolved.steps - done
+                growth *= min(1.0, USUAL_STEPS / steps)
                 self.run.check_time((time.monotonic() - begun) * growth)
             except Stopped as reason:
                 if last is None:
@@ -401,9 +418,12 @@ class _Rounds:
         # Newton's method need not go far where elements are still to be refined.
         tail = self.goal.tail if last is None else max(self.goal.tail, FAR * last.measured.worst)
         smoothed = is_wide[divided.boxes]
-        solved = self._solved(basis, guess, smoothed, checkpoint, before, report, tail)
-        b, worst, changes, steps = solved.b, list[float](), list[float](), solved.steps
-        pivot = solved.pivot
+        may_be_lost = last is None or not last.is_lost
+        solved = self._solved(
+            basis, guess, smoothed, checkpoint, before, report, tail, may_be_lost=may_be_lost
+        )
+        b, amplified, steps, pivot, *_ = solved.found
+        worst, changes = list[float](), list[float]()
         if last is not None:
             resolved = last.resolved
             steps += resolved.steps
@@ -413,7 +433,7 @@ class _Rounds:
             # Sides of which little is left have small ones.
             pivot = self._pivot(domain, tree, before) if last is None else resolved.smallest_pivot
         found = tails(basis, b, solved.missed.size)
-        now = measured(divided, found, solved.missed, solved.amplified)
+        now = measured(divided, found, solved.missed, amplified)
         if last is not None:
             tail = self.goal.where(is_smooth=False)
             now = compared_with(now, tree, last.measured, last.tree, tail)
@@ -433,7 +453,7 @@ class _Rounds:
             float(np.sum(now.influences(tree, tail, self._order))),
             FAR_OFF * float(np.linalg.norm(now.weights * now.missed.size)) / solved.stability,
         )
-        return _Round(tree, resolved, now)
+        return _Round(tree, resolved, now, is_lost=solved.is_lost or not may_be_lost)
 
     def _pivot(self, domain: Box, tree: Tree, before: Before | None) -> float:
         """The smallest pivot on whole boxes."""
@@ -464,6 +484,8 @@ class _Rounds:
         before: Before | None,
         report: Callable[[int, float], None],
         tail: float,
+        *,
+        may_be_lost: bool,
     ) -> "_Solved":
         system = ElementSystem(self.problem, basis, before=before)
         num_points = sum(points.shape[0] * points.shape[1] for points in system.points)
@@ -471,27 +493,37 @@ class _Rounds:
         if done is not None:
             arrays, notes = done.arrays, done.notes
             missed = Missed(*(arrays[name] for name in MISSED))
-            return _Solved(arrays["b"], missed, arrays["amplified"], num_points, **notes)
-        b, at, steps, solved = newton(
-            system,
-            b,
-            smoothed,
-            is_linear=self.is_linear,
-            tail=tail,
-            report=report,
-            check=lambda: self.run.check_time(0.0),
+            found = Found(arrays["b"], arrays["amplified"], notes["steps"], notes["pivot"], True)
+            return _Solved(
+                found, missed, num_points, notes["is_lost"], notes.get("stability", math.inf)
+            )
+        enough = math.inf if self.is_linear else ENOUGH * tail
+        check = lambda: self.run.check_time(0.0)
+        solve = functools.partial(
+            newton, system, smoothed=smoothed, enough=enough, report=report, check=check
         )
-        missed = system.missed(b)
-        sizes = np.max(field_sizes(basis, b), axis=1)
+        found, is_lost = solve(b, patience=LOST if may_be_lost else MAX_STEPS), False
+        if not found.has_ended and may_be_lost:
+            gradual = solved_gradually(
+                system, b, smoothed, enough=enough, report=report, check=check
+            )
+            is_lost = gradual is None
+            more = gradual or solve(found.b, patience=MAX_STEPS)
+            found = more._replace(steps=found.steps + more.steps)
+        missed = system.missed(found.b)
+        sizes = np.max(field_sizes(basis, found.b), axis=1)
         missed = dataclasses.replace(missed, size=missed.size / sizes)
-        arrays = {name: getattr(missed, name) for name in MISSED}
-        arrays |= {"b": b, "amplified": at.amplified}
-        notes = {"steps": steps, "pivot": solved.smallest_pivot}
         # On one side of a curve polynomials of small coefficients are free.
-        if not self.is_linear and not self.curves.levels:
-            notes["stability"] = system.stability(solved)
+        stability = math.inf
+        if not self.is_linear and not self.curves.levels and found.solved is not None:
+            stability = system.stability(found.solved)
+        arrays = {name: getattr(missed, name) for name in MISSED}
+        arrays |= {"b": found.b, "amplified": found.amplified}
+        notes = {"steps": found.steps, "pivot": found.pivot, "is_lost": is_lost}
+        if math.isfinite(stability):
+            notes["stability"] = stability
         checkpoint.finish(lambda: Saved(arrays, notes))
-        return _Solved(b, missed, at.amplified, num_points, **notes)
+        return _Solved(found, missed, num_points, is_lost, stability)
 
     def _step_report(self, step: int, size: float) -> None:
         self.run.report(Progress("Newton step on elements", step, MAX_STEPS, {"step": size}))
@@ -509,22 +541,64 @@ class _Extra:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Round:
-    """Boxes, and what the solution on them leaves."""
+    """Boxes, and what the solution on them leaves.
+
+    Newton's method `is_lost` where nothing helps it to come to an end.
+    """
 
     tree: Tree
     resolved: Resolved
     measured: Measured
+    is_lost: bool
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Solved:
-    b: Float[np.ndarray, "terms fields"]
+    found: "Found"
     missed: Missed
-    amplified: Float[np.ndarray, "elements d"]
     num_points: int
+    is_lost: bool
+    stability: float
+
+
+class Found(NamedTuple):
+    """Coefficients, by how much the rows were amplified there, the steps that led there, and
+    whether they came to an end.
+    """
+
+    b: Float[np.ndarray, "terms fields"]
+    amplified: Float[np.ndarray, "elements d"]
     steps: int
     pivot: float
-    stability: float = math.inf
+    has_ended: bool
+    solved: Solved | None = None
+
+
+def solved_gradually(
+    system: ElementSystem,
+    b: Float[np.ndarray, "terms fields"],
+    smoothed: Bool[np.ndarray, " elements"],
+    *,
+    enough: float,
+    report: Callable[[int, float], None],
+    check: Callable[[], None] = lambda: None,
+) -> Found | None:
+    """Newton's method with ever more of the nonlinear terms, from none on; None if that fails."""
+    steps, reached, growth = 0, 0.0, FIRST_FRACTION
+    system.fraction = 0.0
+    solve = functools.partial(newton, system, smoothed=smoothed, report=report, check=check)
+    found = solve(np.zeros_like(b), enough=math.inf)
+    while reached < 1 and growth > LEAST_GROWTH and steps < MOST_STEPS:
+        system.fraction = min(1.0, reached + growth)
+        leave = enough if system.fraction == 1 else max(enough, ON_THE_WAY)
+        tried = solve(found.b, enough=leave)
+        steps += tried.steps
+        if tried.has_ended:
+            found, reached, growth = tried, system.fraction, 2 * growth
+        else:
+            growth /= 4
+    system.fraction = 1.0
+    return found._replace(steps=steps) if reached == 1 else None
 
 
 def newton(
@@ -532,22 +606,25 @@ def newton(
     b: Float[np.ndarray, "terms fields"],
     smoothed: Bool[np.ndarray, " elements"],
     *,
-    is_linear: bool,
-    tail: float,
+    enough: float,
     report: Callable[[int, float], None],
     check: Callable[[], None] = lambda: None,
-) -> tuple[Float[np.ndarray, "terms fields"], Linearized, int, Solved]:
-    """Gauss-Newton steps, shortened where the rows do not fall; one if all is linear.
+    patience: int = LOST,
+) -> Found:
+    """Gauss-Newton steps, shortened where the rows do not fall; one if `enough` is infinite.
 
-    They end where the next one would be small next to the tail: the residual is measured after all
-    of them, and shows what they left.
+    They end where the next one would be below `enough`: the residual is measured after all of
+    them, and shows what they left. After those of `patience` they are given up if still large.
     """
     at = system.linearize(b, smoothed=smoothed)
-    last = math.inf
+    solved, last, is_anew = None, math.inf, True
     for step in range(1, MAX_STEPS + 1):
-        delta, solved = system.step(b, at, check)
-        if is_linear:
-            return b + delta, at, 1, solved
+        if solved is None or is_anew:
+            delta, solved = system.step(b, at, check)
+        else:
+            delta = system.step_by(b, at, solved)
+        if enough == math.inf:
+            return Found(b + delta, at.amplified, 1, solved.smallest_pivot, True, solved)
         value, fraction = system.sum_of_squares(b, at), 1.0
         for _ in range(HALVINGS):
             moved = b + fraction * delta
@@ -556,14 +633,18 @@ def newton(
             if after <= value or after < 1e-24:
                 break
             fraction *= 0.5
-        size = fraction * float(np.linalg.norm(delta)) / max(float(np.linalg.norm(moved)), 1e-300)
+        size = fraction * relative_size(system.basis, delta, moved)
         b, at = moved, new
         following = size * (size if last == math.inf else max(size, size / last))
-        if following < ENOUGH * tail or (size > 0.3 * last and size < 1e-5):
+        if following < enough or (size > 0.3 * last and size < max(SLOW * enough, 1e-5)):
+            return Found(b, at.amplified, step, solved.smallest_pivot, True, solved)
+        if step >= patience and size > STILL_LARGE:
             break
+        is_anew = size > (REUSED if is_anew else REUSED * last)
         last = size
         report(step, size)
-    return b, at, step, solved
+    assert solved is not None
+    return Found(b, at.amplified, step, solved.smallest_pivot, False, solved)
 
 
 def _all_done(resolved: Resolved) -> str:

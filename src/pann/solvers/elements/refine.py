@@ -229,6 +229,18 @@ def field_sizes(
     return np.sqrt(np.maximum(squares, np.maximum(overall, 1e-300)))
 
 
+def relative_size(
+    basis: ElementBasis,
+    step: Float[np.ndarray, "terms fields"],
+    b: Float[np.ndarray, "terms fields"],
+) -> float:
+    """The root mean square of a step relative to the fields, on the element where it is largest.
+
+    Over all elements a pressure that is infinite in a corner would hide the flow.
+    """
+    return float(np.sqrt(np.max(_mean_squares(basis, step) / field_sizes(basis, b) ** 2)))
+
+
 def unevenness(basis: ElementBasis, b: Float[np.ndarray, "terms fields"]) -> float:
     """The size of a field overall over its root mean square on the whole domain."""
     overall = np.min(field_sizes(basis, b), axis=0)

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -36,7 +36,8 @@ from pann.pde.conditions import (
 )
 from pann.pde.placing import OnFaces, place_conditions, place_inside
 from pann.pde.problem import Problem
-from pann.solvers.elements.curves import bounds_of_side, points_on
+from pann.solvers.elements.curves import bounds_of_side, parts_of_border, points_on
+from pann.solvers.gradual import gradual
 
 # Gauss points along an axis beyond those of the degree: products of unknowns are resolved.
 MORE_POINTS = 2
@@ -183,8 +184,11 @@ class ElementSystem:
     """The least-squares problem of an equation on the elements of a basis.
 
     The basis may cover a window of time alone; `before` is the basis and the coefficients of the
-    window before it, whose end is then the initial state.
+    window before it, whose end is then the initial state. Of all nonlinear terms a `fraction`
+    counts.
     """
+
+    fraction = 1.0
 
     def __init__(
         self,
@@ -237,7 +241,7 @@ class ElementSystem:
         flat_points = np.concatenate([p.reshape(-1, p.shape[-1]) for p in self.points])
         channels = [self.channels(group, b) for group in self.groups]
         flat = np.concatenate([c.reshape(len(c), -1, self.num_fields) for c in channels], axis=1)
-        residual, slopes = evaluate_equation(self.problem, flat_points, flat)
+        residual, slopes = evaluate_equation(self.problem, flat_points, flat, self.fraction)
         found, by_channels, start = [], [], 0
         for group in self.groups:
             count, each = group.weights.shape
@@ -278,17 +282,22 @@ class ElementSystem:
             unit = np.max(unit * scales[:, None, :, None], axis=(0, 1))
             # elements, points, residuals
             factor = np.sqrt(group.weights)[..., None] / np.where(unit > 0, unit, 1.0)[:, None, :]
-            scaled = factor * residual
-            matrix = np.zeros((*residual.shape, self.num_fields * math.prod(group.shape)))
-            for field in range(self.num_fields):
-                own_adapted = self._adapted(int(group.elements[0]), field)
-                block = np.zeros((*residual.shape, math.prod(group.shape)))
-                for number, order in enumerate(self.orders):
-                    if np.any(slopes[number, field]):
-                        own = factor * slopes[number, field] * scales[number][:, None, None]
-                        table = own_adapted.on_grid(group.factors[order])
-                        block += own[..., None] * table[:, None, :]
-                matrix[..., self._columns_of(int(group.elements[0]), field)] = block
+            slopes = slopes * factor * scales[:, None, :, None, None]
+            scaled = np.moveaxis(factor * residual, 2, 1)
+            count, width = scaled.shape[2], math.prod(group.shape)
+            matrix = np.zeros((*scaled.shape, self.num_fields * width))
+            tables = [
+                [self._adapted(first, field).on_grid(group.factors[order]) for order in self.orders]
+                for first in group.elements[:1].tolist()
+                for field in range(self.num_fields)
+            ]
+            product = np.empty((count, width))
+            for number, field, result in np.argwhere(np.any(slopes, axis=(2, 3))).tolist():
+                own_columns = self._columns_of(int(group.elements[0]), field)
+                # One by one: products of all elements would not stay in the cache.
+                for place, own in enumerate(slopes[number, field, :, :, result]):
+                    np.multiply(own[:, None], tables[field][number], out=product)
+                    matrix[place, result, :, own_columns] += product
             matrix = matrix.reshape(len(matrix), -1, matrix.shape[3])
             for place, element in enumerate(group.elements):
                 rows[element], residuals[element] = matrix[place], scaled[place].ravel()
@@ -361,6 +370,7 @@ class ElementSystem:
     def missed(self, b: Coefficients) -> "Missed":
         """The residual of the equation between the points of the rows, in units of u."""
         finer = ElementSystem(self.problem, self.basis)
+        finer.fraction = self.fraction
         finer.groups = groups_of(self.basis.tree, self.orders, MORE_POINTS + 3, with_sides=True)
         num_elements, d = len(self.basis.sizes), self.basis.tree.dimension
         size, center = np.zeros(num_elements), np.zeros((num_elements, d))
@@ -528,11 +538,10 @@ class ElementSystem:
             low, high = corners[element]
             counts = tree.element_degrees[element]
             counts = counts * (MORE_ON_SIDES if self.is_side[element] else 1) + MORE_POINTS
-            own, own_weights = gauss_on(low, high, counts, index, end)
-            inside = tree.is_inside(element, own)
-            points.append(own[inside])
-            weights.append(own_weights[inside])
-            elements.append(np.full(np.count_nonzero(inside), element))
+            own, own_weights = points_on_border(tree, {element: end}, low, high, counts, index)
+            points.append(own)
+            weights.append(own_weights)
+            elements.append(np.full(len(own), element))
         return np.concatenate(points), np.concatenate(elements), np.concatenate(weights)
 
     # ---- What ties neighbors ----
@@ -593,11 +602,11 @@ class ElementSystem:
         at_low, at_high = corners[low, 1, axis], corners[high, 0, axis]
         times = MORE_ON_SIDES if self.is_side[low] or self.is_side[high] else 1
         counts = times * np.maximum(degrees[low], degrees[high]) + 1
-        on_low, weights = gauss_on(lower, upper, counts, axis, at_low)
+        coordinates = {high: at_high, low: at_low}
+        on_low, weights = points_on_border(tree, coordinates, lower, upper, counts, axis)
+        on_low[:, axis] = at_low
         on_high = on_low.copy()
         on_high[:, axis] = at_high
-        inside = tree.is_inside(low, on_low) & tree.is_inside(high, on_high)
-        on_low, on_high, weights = on_low[inside], on_high[inside], weights[inside]
         if not len(weights):
             return None, np.zeros(0)
         unit = 1.0 / math.sqrt(self.slopes[low, axis] * self.slopes[high, axis])
@@ -630,7 +639,8 @@ class ElementSystem:
 
         Of a field that the equation differentiates along all axes these are the value and the
         derivatives along the normal below its order; of others, such as the parts of a flux, what
-        the equations differentiate of them together: p n_x + q n_y for p.x + q.y.
+        the equations differentiate of them together: p n_x + q n_y for p.x + q.y, and nothing of
+        what u.t + a u.x carries along the curve.
         """
         tree = self.basis.tree
         count = MORE_ON_SIDES * int(np.max(tree.element_degrees[[low, high]])) + MORE_POINTS
@@ -666,7 +676,7 @@ class ElementSystem:
         partial = []
         for field in range(self.num_fields):
             highest = [problem.highest_order(field, axis) for axis in names]
-            if min(highest) == 0 < max(highest):
+            if min(highest) == 0 < max(highest) or max(highest) == 1:
                 partial.append(field)
                 continue
             for times in range(max(highest)):
@@ -685,15 +695,15 @@ class ElementSystem:
         _, slopes = evaluate_equation(problem, points, nothing)
         for residual in range(slopes.shape[3]):
             terms = [
-                (field, (0,) * d, slopes[number, field, :, residual] * normals[:, axis])
+                (field, (0,) * d, slopes[number, field, :, residual], normals[:, axis])
                 for number, order in enumerate(self.orders)
                 for axis in range(d)
                 for field in partial
                 if sum(order) == 1 and order[axis] and np.any(slopes[number, field, :, residual])
             ]
             if terms:
-                size = np.sqrt(sum(np.max(np.abs(factor)) ** 2 for _, _, factor in terms))
-                yield [(field, order, factor / size) for field, order, factor in terms]
+                size = np.sqrt(sum(np.max(np.abs(factor)) ** 2 for _, _, factor, _ in terms))
+                yield [(field, order, factor / size * n) for field, order, factor, n in terms]
 
     def _interface(self, field: int, axis: str, at: float) -> Interface | None:
         for condition in self.problem.conditions:
@@ -738,12 +748,8 @@ class ElementSystem:
         """The Gauss-Newton step from b, which ends with what `check` raises."""
         of_elements, links = self.links
         nodes = self.basis.tree.elements
-        columns = self.columns(b)
-        missed = {name: link.right.copy() for name, link in links.items()}
-        for own, values in zip(of_elements, columns, strict=True):
-            for name, matrix in own.items():
-                missed[name] -= matrix @ values
-        current = {name: Link(link.num_parts, missed[name]) for name, link in links.items()}
+        missed = self._missed_links(b)
+        current = {name: Link(link.num_parts, -missed[name]) for name, link in links.items()}
         parts = {
             int(node): Part(rows, -residual, own)
             for node, rows, residual, own in zip(
@@ -753,15 +759,28 @@ class ElementSystem:
         solved = solve(parts, current, self.basis.tree.order_of_elimination(), check)
         return self.coefficients(solved.columns), solved
 
+    def step_by(self, b: Coefficients, at: Linearized, solved: Solved) -> Coefficients:
+        """The step from b with the factors of the rows that another step was made with."""
+        missed = self._missed_links(b)
+        downhill = [
+            -(residual @ rows) - sum(missed[name] @ matrix for name, matrix in own.items())
+            for rows, residual, own in zip(at.rows, at.residuals, self.links[0], strict=True)
+        ]
+        return self.coefficients(solved.inverse(downhill))
+
     def sum_of_squares(self, b: Coefficients, at: Linearized) -> float:
         """Of all rows at b."""
+        missed = self._missed_links(b).values()
+        return sum(float(each @ each) for each in itertools.chain(at.residuals, missed))
+
+    def _missed_links(self, b: Coefficients) -> dict[int, Float[np.ndarray, " _rows"]]:
+        """By how much b misses each link."""
         of_elements, links = self.links
         missed = {name: -link.right for name, link in links.items()}
         for own, values in zip(of_elements, self.columns(b), strict=True):
             for name, matrix in own.items():
-                missed[name] = missed[name] + matrix @ values
-        inside = sum(float(each @ each) for each in at.residuals)
-        return inside + sum(float(each @ each) for each in missed.values())
+                missed[name] += matrix @ values
+        return missed
 
     def stability(self, solved: Solved) -> float:
         """The least norm of all rows times a function with a root mean square of 1."""
@@ -888,14 +907,38 @@ def gauss_on(
     return points, functools.reduce(np.multiply.outer, weights).ravel()
 
 
+def points_on_border(
+    tree: Tree,
+    coordinates: Mapping[int, float],
+    lower: np.ndarray,
+    upper: np.ndarray,
+    counts: np.ndarray,
+    axis: int,
+) -> tuple[Float[np.ndarray, "points d"], Float[np.ndarray, " points"]]:
+    """Gauss points on what elements have of a border, and weights, of sum 1 on a whole one."""
+    found = []
+    for part in parts_of_border(tree, coordinates, lower, upper, axis):
+        points, weights = gauss_on(part[0], part[1], counts, axis, next(iter(coordinates.values())))
+        inside = np.ones(len(points), bool)
+        for element, at in coordinates.items():
+            points[:, axis] = at
+            inside &= tree.is_inside(element, points)
+        share = np.prod(np.delete(part[1] - part[0], axis) / np.delete(upper - lower, axis))
+        found.append((points[inside], share * weights[inside]))
+    if not found:
+        return np.zeros((0, tree.dimension)), np.zeros(0)
+    return np.concatenate([each for each, _ in found]), np.concatenate([each for _, each in found])
+
+
 def evaluate_equation(
     problem: Problem,
     points: Float[np.ndarray, "points d"],
     channels: Float[np.ndarray, "orders points fields"],
+    fraction: float = 1.0,
 ) -> tuple[
     Float[np.ndarray, "points residuals"], Float[np.ndarray, "orders fields points residuals"]
 ]:
-    """Residuals and their derivatives by the channels."""
+    """Residuals and their derivatives by the channels, with a fraction of the nonlinear terms."""
     count = len(points)
     padding = -count % CHUNK
     points = np.pad(points, ((0, padding), (0, 0)), mode="edge")
@@ -906,6 +949,7 @@ def evaluate_equation(
         placed = place_inside(problem, own, problem.asked.orders)
         block = make_block(placed, problem, None, "float64")
         block = dataclasses.replace(block, weights=jax.device_put(np.ones(CHUNK)))
+        block = block if fraction == 1 else gradual(block, fraction)
         found = _linearized(block, jax.device_put(channels[:, start : start + CHUNK]))
         residuals.append(np.asarray(found[0]))
         slopes.append(np.asarray(found[1]))

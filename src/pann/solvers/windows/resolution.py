@@ -143,7 +143,11 @@ def _finer(
         if dimension > 1:
             return axis
         return dataclasses.replace(axis, family=PiecewiseLegendre(()), level=ELEMENT_DEGREE[1])
-    return _with_elements(axis, tail, tolerance, MAX_ELEMENTS.get(dimension, 1), losses)
+    finer = _with_elements(axis, tail, tolerance, MAX_ELEMENTS.get(dimension, 1), losses)
+    if finer == axis and axis.level == ELEMENT_DEGREE.get(dimension) and dimension == 2:
+        # There can be no more elements.
+        return dataclasses.replace(axis, level=axis.level + MORE_DEGREES)
+    return finer
 
 
 def _with_elements(
