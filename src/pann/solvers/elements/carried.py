@@ -14,7 +14,7 @@ import numpy as np
 import scipy.integrate
 from jaxtyping import Float
 
-from pann.pde.arguments import call_by_name
+from pann.arguments import call_by_name
 from pann.pde.conditions import Dirichlet, Initial, Periodic, values_anywhere
 from pann.pde.conditions import Values as Given
 from pann.pde.interfaces import NUM_LINES, jumps_along
