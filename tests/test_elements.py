@@ -68,7 +68,7 @@ def test_the_tree_gives_the_least_squares_solution(rng, ties):
     found = solve(parts, links, [(0, 1, 4), (2, 3, 5), (4, 5, 6)])
     expected, *_ = np.linalg.lstsq(rows, right)
     assert np.allclose(np.concatenate(found.columns), expected, atol=1e-12)
-    again = found.normal(np.split(rows.T @ right, 4))
+    again = found.inverse(np.split(rows.T @ right, 4))
     assert np.allclose(np.concatenate(again), expected, atol=1e-10)
     assert found.residual == pytest.approx(np.linalg.norm(rows @ expected - right))
 
