@@ -8,16 +8,16 @@ call.
 
 import functools
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jaxtyping
-from jaxtyping import _decorator, _storage
-from jaxtyping._decorator import _destring_annotation as read_hint
 
 by_jaxtyping = jaxtyping.jaxtyped
+sizes_of_a_call = by_jaxtyping("context")
 
 
 class Written(NamedTuple):
@@ -33,7 +33,7 @@ written: dict[tuple[types.CodeType, str], Written] = {}
 
 def install() -> None:
     """To be called after jaxtyping's hook is installed, before what it checks is imported."""
-    jaxtyping.jaxtyped = _decorator.jaxtyped = checked
+    sys.modules[by_jaxtyping.__module__].jaxtyped = jaxtyping.jaxtyped = checked
 
 
 def checked(function: Any = None, *, typechecker: Callable[[Any], Any]) -> Any:
@@ -54,11 +54,8 @@ def checked(function: Any = None, *, typechecker: Callable[[Any], Any]) -> Any:
             return function(*args, **kwargs)
         if not has_shapes:
             return with_types(*args, **kwargs)
-        _storage.push_shape_memo({})
-        try:
+        with sizes_of_a_call:
             return with_types(*args, **kwargs)
-        finally:
-            _storage.pop_shape_memo()
 
     return wrapped
 
@@ -71,18 +68,18 @@ def type_checked(function: types.FunctionType, typechecker: Callable[[Any], Any]
     key = function.__code__, str(function.__annotations__)
     if key not in written:
         written[key] = newly_checked(function, typechecker)
-    first = written[key]
-    options = first.function.__kwdefaults__ or {}
-    original = options.get("__beartype_func")
-    if original is None:  # no wrapper, as there is nothing to check
+    first, has_shapes = written[key]
+    if first.__code__ is function.__code__:  # there is nothing to check
+        return Written(function, has_shapes)
+    options = first.__kwdefaults__ or {}
+    if "__beartype_func" not in options:
         return newly_checked(function, typechecker)
-    again = types.FunctionType(first.function.__code__, first.function.__globals__)
+    again = types.FunctionType(first.__code__, first.__globals__)
     again.__kwdefaults__ = {**options, "__beartype_func": function}
-    return Written(again, first.has_shapes)
+    return Written(again, has_shapes)
 
 
 def newly_checked(function: types.FunctionType, typechecker: Callable[[Any], Any]) -> Written:
-    """With hints that are text read; what they name may be known to type checkers alone."""
     hints = function.__annotations__
     read = {name: read_hint(hint, function.__globals__) for name, hint in hints.items()}
     function.__annotations__ = read
@@ -90,6 +87,15 @@ def newly_checked(function: types.FunctionType, typechecker: Callable[[Any], Any
         return Written(typechecker(function), any(map(is_shape, read.values())))
     finally:
         function.__annotations__ = hints
+
+
+def read_hint(hint: Any, names: dict[str, Any]) -> Any:
+    """Text is read, if it names what is known already, and not to type checkers alone."""
+    try:
+        one = types.SimpleNamespace(__annotations__={"hint": hint})
+        return typing.get_type_hints(one, names, include_extras=True)["hint"]
+    except (AttributeError, NameError):
+        return Any
 
 
 def is_shape(hint: Any) -> bool:
