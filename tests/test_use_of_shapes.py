@@ -1,5 +1,8 @@
 """What users do with a solution on a shape: values, pictures, files, integrals, other programs."""
 
+import base64
+import xml.etree.ElementTree
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -368,3 +371,55 @@ def test_a_basis_of_a_shape_needs_a_shape_and_its_arrays():
         model_from_state(large, arrays)
     with pytest.raises(FileError, match="'last_1' must be float64 of shape"):
         model_from_state(description, arrays | {"last_1": np.ones((2, 2))})
+
+
+# ---- Other programs ----
+
+
+def read_vtu(path):
+    """Points, cells and fields of a file, by its description alone."""
+    root = xml.etree.ElementTree.parse(path).getroot()
+    (piece,) = root.iter("Piece")
+    found = {}
+    for array in piece.iter("DataArray"):
+        content = base64.b64decode(array.text)
+        assert int.from_bytes(content[:4], "little") == len(content) - 4
+        values = np.frombuffer(content[4:], array.get("type").lower())
+        found[array.get("Name")] = values.reshape(-1, int(array.get("NumberOfComponents")))
+    assert len(found["points"]) == int(piece.get("NumberOfPoints"))
+    assert len(found["types"]) == int(piece.get("NumberOfCells"))
+    return found
+
+
+def test_a_grid_for_paraview_covers_the_shape_with_its_values(plate, tmp_path):
+    plate.to_vtk(tmp_path / "u.vtu", resolution=61)
+    found = read_vtu(tmp_path / "u.vtu")
+    points = found["points"][:, :2]
+    assert np.array_equal(found["u"][:, 0], plate(*points.T))
+    assert np.all(found["points"][:, 2] == 0)
+    assert set(found["types"].ravel()) == {5}
+    cells = found["connectivity"].reshape(-1, 3)
+    assert np.array_equal(found["offsets"].ravel(), 3 * np.arange(1, len(cells) + 1))
+    a, b, c = np.moveaxis(points[cells], 1, 0)
+    twice = (b - a)[:, 0] * (c - a)[:, 1] - (b - a)[:, 1] * (c - a)[:, 0]
+    assert twice.min() > 0
+    assert twice.sum() / 2 == pytest.approx(PLATE.area, rel=2e-3)
+    values = found["u"].ravel()[cells].mean(axis=1) @ twice / 2
+    assert values == pytest.approx(plate.integrate(), rel=1e-2)
+
+
+def test_a_grid_of_a_box_at_a_time(tmp_path):
+    box = pann.Box(x=(0, 2), y=(0, 1), t=(0, 1), time="t")
+    problem = pann.Problem(
+        box, lambda u: u.t - 1, [pann.Initial(lambda x, y: x * y)], exact=lambda x, y, t: t + x * y
+    )
+    solution = pann.solve(problem, pann.Polynomial(degree=2))
+    solution.to_vtk(tmp_path / "u.vtu", resolution=11, t=0.5)
+    found = read_vtu(tmp_path / "u.vtu")
+    x, y, _ = found["points"].T
+    assert len(x) == 11 * 6
+    assert found["u"].ravel() == pytest.approx(0.5 + x * y)
+    with pytest.raises(ValueError, match="at one time: give t"):
+        solution.to_vtk(tmp_path / "u.vtu")
+    with pytest.raises(ValueError, match=r"ends in \.vtu"):
+        solution.to_vtk(tmp_path / "u.vtk", t=0.5)

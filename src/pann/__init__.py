@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from pann import baselines, methods, points, problems, runs
+from pann import baselines, methods, points, problems, runs, shapes
 from pann.basis import Basis, make_basis
 from pann.domain import Box
 from pann.io import FileError
@@ -31,6 +31,7 @@ from pann.reader import load
 from pann.regression.batch import fit_together
 from pann.regression.fit import Fit, fit, relative_l2
 from pann.runs import sweep
+from pann.shapes import Curve, Disk, Ellipse, Polygon, Rectangle
 from pann.solvers.batch import solve_together
 from pann.solvers.eigen import Eigenpairs, eigen
 from pann.solvers.folder import Folder
@@ -81,11 +82,14 @@ __all__ = [
     "Complementary",
     "Constant",
     "Cosine",
+    "Curve",
     "Data",
     "Dirichlet",
+    "Disk",
     "DropPolynomial",
     "Eigenpairs",
     "Elements",
+    "Ellipse",
     "FileError",
     "Fit",
     "Folder",
@@ -101,6 +105,7 @@ __all__ = [
     "PANNRegressor",
     "PeriodicFeatures",
     "Place",
+    "Polygon",
     "Polynomial",
     "PolynomialFeatures",
     "Problem",
@@ -109,6 +114,7 @@ __all__ = [
     "Race",
     "RandomFourier",
     "RePU",
+    "Rectangle",
     "Ridge",
     "Robin",
     "Solution",
@@ -126,6 +132,7 @@ __all__ = [
     "problems",
     "relative_l2",
     "runs",
+    "shapes",
     "solve",
     "solve_together",
     "sweep",

@@ -117,10 +117,14 @@ def _check_condition(problem: Problem, condition: Condition) -> None:
         if isinstance(condition.faces, Boundary):
             _check_boundary(domain, condition.faces, what)
         elif not isinstance(condition.faces, Faces):
+            one = f"domain.face('{domain.names[0]}', 'lower') for one"
+            if domain.shape is not None:
+                one = f"shape.boundary['{domain.boundary.names[0]}'] for a part"
             raise TypeError(
-                f"{what} needs faces of the domain, got {_short(condition.faces)}; write "
-                "domain.boundary for all of them, or domain.face('"
-                f"{domain.names[0]}', 'lower') for one"
+                f"{what} needs {'faces' if domain.shape is None else 'parts of the boundary'} of "
+                f"the domain, got {_short(condition.faces)}; write "
+                f"{'domain' if domain.shape is None else 'shape'}.boundary for all of them, or "
+                f"{one}"
             )
         elif condition.faces.domain != domain:
             raise ValueError(f"{what} is on faces of another box, {condition.faces.domain}")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from pann.basis import WholeBasis, make_basis
+from pann.basis import Basis, WholeBasis, make_basis
 from pann.domain import Box
 from pann.methods import MLP, Hybrid, Polynomial, RunOptions, Training, check_verb
 from pann.model.architecture import Architecture, check_widths
@@ -97,14 +97,30 @@ def make_plan(
     architectures = _architectures(problem, method, run.precision)
     _check_smoothness(setup.orders, architectures[0])
     if method.basis is not None:
+        _check_basis(method.basis, problem.domain)
         return Plan(setup, [method.basis], architectures)
     degrees = degrees_to_try(problem) if degree is None else (degree,)
     if shape is not None:
+        if method.axes is not None:
+            raise ValueError(f"polynomials of {shape} see all of its axes; leave axes out")
         return Plan(setup, bases_of_shape(problem, degrees), architectures)
     seen = problem.domain.names if method.axes is None else method.axes
     families = {axis: family for axis, family in problem.pieces.items() if axis in seen}
     ladder = [make_basis(problem.domain, each, families=families, axes=seen) for each in degrees]
     return Plan(setup, ladder, architectures)
+
+
+def _check_basis(basis: WholeBasis, domain: Box) -> None:
+    if basis.domain != domain:
+        raise ValueError(
+            f"the basis lives on {basis.domain}, the problem on {domain}; make both with the same "
+            "domain"
+        )
+    if domain.shape is not None and isinstance(basis, Basis):
+        raise ValueError(
+            "products of polynomials of the axes depend on each other on a part of a box; leave "
+            "the basis out on a shape, and give a degree"
+        )
 
 
 def _architectures(

@@ -121,7 +121,7 @@ class Setup:
             if self.points.tags is not None:
                 on_faces = OnFaces(given=self.points.tagged("boundary"))
         elif self.points is not None:
-            sampler = self.sampling or "gauss"
+            sampler = self.sampling or ("gauss" if shape is None else "graded")
             inside = sample(sampler, problem.domain, self.points, self.seed).coordinates
             per_axis = max(per_axis, points_per_axis_of(problem, basis, len(inside)))
         elif is_grid:

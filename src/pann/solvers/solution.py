@@ -168,7 +168,7 @@ class Solution:
         return each[0] if len(self.fields) == 1 else each
 
     def to_xarray(self, resolution: int = 101) -> "xarray.Dataset":
-        """The fields and their halves on a grid of the whole domain."""
+        """The fields and their halves on a grid of the domain, NaN outside of a shape."""
         import xarray
 
         domain = self.model.domain
@@ -185,6 +185,17 @@ class Solution:
             data[f"{name}_network"] = (domain.names, of_network)
             data[f"{name}_polynomial"] = (domain.names, of_polynomial)
         return xarray.Dataset(data, dict(zip(domain.names, axes, strict=True)))
+
+    def to_vtk(
+        self, path: str | os.PathLike[str], resolution: int = 101, **time: float | int
+    ) -> None:
+        """Write a .vtu file for ParaView, with so many points along the longest axis.
+
+        With time, give it: `to_vtk("u.vtu", t=0.5)`.
+        """
+        from pann.solvers.vtk import to_vtk
+
+        to_vtk(self, path, resolution, time)
 
     def integrate(
         self,

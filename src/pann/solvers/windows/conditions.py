@@ -134,7 +134,7 @@ def reason_against(problem: Problem) -> str | None:
     if domain.time is None:
         return "windows need a time axis: Box(x=..., t=..., time='t')"
     if domain.shape is not None:
-        return "windows are for boxes in space"
+        return "windows are for boxes; use pann.Polynomial() or pann.Hybrid() on a shape"
     if domain.time in domain.periodic:
         return f"windows go forward in time, but '{domain.time}' is periodic"
     if problem.parameters:
