@@ -1,6 +1,7 @@
 """Two drums that sound alike (Gordon, Webb and Wolpert, 1992): other shapes, the same eigenvalues.
 
-Writes a picture, drums.png. The first three are 2.53794399980, 3.65550971352 and 5.17555935622 (Driscoll, 1997).
+Writes a picture, drums.png. The first three eigenvalues are 2.53794399980, 3.65550971352 and
+5.17555935622 (Driscoll, 1997).
 """
 
 import numpy as np

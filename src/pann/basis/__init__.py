@@ -2,6 +2,7 @@
 
 from pann.basis.basis import INTEGRAL, Basis, check_in_program, is_in_program, make_basis
 from pann.basis.elements import ElementBasis, Tree
+from pann.basis.evolving import AnyBasis, EvolvingBasis
 from pann.basis.families import Chebyshev, Family, Fourier, Legendre, family_by_name
 from pann.basis.index_sets import hyperbolic_cross, tensor_product, total_degree
 from pann.basis.least_squares import fit, least_squares
@@ -13,9 +14,11 @@ from pann.numerics.least_squares import RidgeFit, ridge
 
 __all__ = [
     "INTEGRAL",
+    "AnyBasis",
     "Basis",
     "Chebyshev",
     "ElementBasis",
+    "EvolvingBasis",
     "Family",
     "Fourier",
     "Legendre",

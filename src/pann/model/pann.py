@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from pann.basis import Basis, ElementBasis, WholeBasis
+from pann.basis import AnyBasis, Basis, ElementBasis, EvolvingBasis, WholeBasis
 from pann.domain import Box
 from pann.model.extrapolation import clipped, margins
 from pann.network import LevelSets, Network, ProductUnits, RandomFourierFeatures
@@ -168,7 +168,7 @@ class PANN:
     """
 
     domain: Box
-    basis: WholeBasis | ElementBasis
+    basis: AnyBasis
     parameters: Parameters
     precision: str = "float64"
     num_outputs: int | None = None
@@ -248,11 +248,11 @@ class PANN:
     @property
     def product_basis(self) -> WholeBasis:
         """The basis, where it is one over the whole domain."""
-        if not isinstance(self.basis, ElementBasis):
+        if not isinstance(self.basis, ElementBasis | EvolvingBasis):
             return self.basis
         raise ValueError(
-            "this model lives on elements, which nothing else goes on from; solve the problem by "
-            "pann.Elements(...) with other options"
+            "this model lives on elements, or in windows on a shape, which nothing else goes on "
+            "from; solve the problem by the same method with other options"
         )
 
     @property

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 
-from pann.basis import ElementBasis, PiecewiseLegendre, ShapeBasis, WholeBasis
+from pann.basis import AnyBasis, ElementBasis, EvolvingBasis, PiecewiseLegendre, ShapeBasis
 from pann.domain import Box
 from pann.pde.conditions import SAME_PLANE, Break, planes
 from pann.pde.pointwise import held_anyhow, residuals_at
@@ -42,10 +42,12 @@ def moved_off(
     return moved
 
 
-def piece_numbers(basis: WholeBasis | ElementBasis, points: np.ndarray) -> np.ndarray:
+def piece_numbers(basis: AnyBasis, points: np.ndarray) -> np.ndarray:
     """Which element of the domain each point lies in, counted through the axes."""
     if isinstance(basis, ElementBasis):
         return basis.tree.locate(points)
+    if isinstance(basis, EvolvingBasis):
+        return basis.window_of(points)
     if isinstance(basis, ShapeBasis):
         return np.zeros(len(points), int)
     numbers = np.zeros(len(points), int)

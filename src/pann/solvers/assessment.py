@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pann.basis import ElementBasis, WholeBasis
+from pann.basis import AnyBasis, ElementBasis, WholeBasis
 from pann.model.pann import PANN, Parameters
 from pann.network.jets import in_terms
 from pann.pde.collocation import Block, Placed, make_block
@@ -101,7 +101,7 @@ def residual_of(
 
 
 def _worst_element(
-    basis: WholeBasis | ElementBasis,
+    basis: AnyBasis,
     points: Float[np.ndarray, "points d"],
     squares: Float[np.ndarray, " points"],
     terms: Float[np.ndarray, " points"],

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pann.basis import Basis, ElementBasis, WholeBasis, least_squares
+from pann.basis import AnyBasis, Basis, WholeBasis, least_squares
 from pann.domain import Box
 from pann.model.pann import PANN, Parameters
 from pann.pde.collocation import Placed
@@ -263,7 +263,7 @@ def carried(before: Solution, basis: WholeBasis, unknowns: Unknowns) -> Unknowns
 
 def polynomial_model(
     domain: Box,
-    basis: WholeBasis | ElementBasis,
+    basis: AnyBasis,
     b: Float[Array | np.ndarray, "terms fields"],
     precision: str = "float64",
 ) -> PANN:

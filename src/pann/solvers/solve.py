@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 import jax
 
-from pann.basis import WholeBasis, make_basis
+from pann.basis import ShapeBasis, WholeBasis, make_basis
 from pann.io.checkpoint import Checkpoint
 from pann.methods import (
     MLP,
@@ -37,6 +37,7 @@ from pann.pde.interfaces import with_breaks
 from pann.pde.problem import Problem
 from pann.runtime.limits import Report
 from pann.runtime.progress import supervised
+from pann.solvers import shape_windows
 from pann.solvers.assessment import assessed
 from pann.solvers.elements.carried import carried
 from pann.solvers.elements.method import (
@@ -231,6 +232,10 @@ def prepare(
     if run.tolerance is not None:
         _check_sizes(method, run, start_from)
     work: Work
+    if (method is None or isinstance(method, Windows)) and is_evolving_shape(problem):
+        found = prepared_on_shape(problem, method, run, start_from)
+        if found is not None:
+            return found
     is_chosen = method is None
     in_windows = is_chosen and not _given(run, start_from) and suits_windows(problem)
     # Functions along a whole axis do not follow a jump.
@@ -306,6 +311,34 @@ def prepare(
     return Prepared(
         plan.setup, work, method, run, plan.ladder, plan.architectures, start_from, in_windows
     )
+
+
+def is_evolving_shape(problem: Problem) -> bool:
+    return problem.domain.shape is not None and problem.domain.time is not None
+
+
+def prepared_on_shape(
+    problem: Problem,
+    method: Windows | None,
+    run: RunOptions,
+    start_from: Solution | PANN | None,
+) -> Prepared | None:
+    """Windows of time on a shape, unless something else is asked of them that they do not have."""
+    reason = shape_windows.reason_against(problem)
+    given = _given(run, start_from) + ([] if run.tolerance is None else ["tolerance"])
+    if given and reason is None:
+        reason = f"windows on a shape go without {', '.join(given)}; leave them out"
+    own = Windows() if method is None else method
+    sizes = [name for name in given_options(own) if name not in ("degree", "tail")]
+    if sizes and reason is None:
+        reason = f"windows on a shape are as many as it takes; leave out {', '.join(sizes)}"
+    if reason is not None:
+        if method is not None:
+            raise ValueError(reason)
+        return None
+    work = functools.partial(shape_windows.march_shape, method=own)
+    setup = Setup(problem, seed=run.seed)
+    return Prepared(setup, work, own, run, [ShapeBasis(problem.domain, 0)], [])
 
 
 def _given(run: RunOptions, start_from: object) -> list[str]:
