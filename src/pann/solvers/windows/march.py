@@ -158,7 +158,9 @@ def march(setup: Setup, method: Windows, axes: Axes, rejected: int = 0) -> March
             axes, rejected = finer, rejected + 1
             continue
         factor = SAFETY * (tolerance / max(window.tail, 1e-300)) ** (1 / num_nodes)
-        is_poor = window.tail > tolerance or window.residual > UNSOLVED
+        # What is too fine for the axes leaves a residual in any window.
+        is_unsolved = window.residual > UNSOLVED and window.space_tail <= tolerance
+        is_poor = window.tail > tolerance or is_unsolved
         if equal is None and is_poor and length > 10 * SHORTEST * whole:
             # Where shorter windows are hardly better, the start is not smooth: go far down.
             wanted = length * (SHORTER if in_a_row else float(np.clip(factor, SHORTER, 0.7)))
