@@ -80,7 +80,7 @@ def _triangulated(domain: Box, resolution: int) -> tuple[Points, Int[np.ndarray,
     points = tensor_grid(*(np.linspace(*each) for each in zip(low, high, counts, strict=True)))
     if isinstance(shape, Shape):
         count = round(shape.boundary.length / step ** (len(low) - 1)) + 8
-        ends = [part.ends for part in shape.parts if len(low) == 2 and not part.is_closed]
+        ends = [part.ends for part in shape.arcs if not part.is_closed]
         around = np.concatenate([shape.boundary.points(count)[0], *ends])
         around = np.unique(around.round(12), axis=0)
         inside = points[shape.inside(points)]
