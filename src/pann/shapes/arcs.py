@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import final
 
 import numpy as np
+import scipy  # its submodules are loaded when first used
 from jaxtyping import Bool, Float, Int
 
 from pann.numerics.quadrature import gauss_legendre
@@ -164,7 +165,7 @@ class Part:
             limits = np.append(cuts, cuts[0] + 1)
         else:
             limits = np.concatenate([[0.0], cuts, [1.0]])
-        limits = limits[np.append(True, np.diff(limits) * self.measure > 100 * trim.tolerance)]
+        limits = limits[np.append(True, np.diff(limits) * self.measure > 1e-8 * trim.size)]
         # Three points of each piece, for one may be where boundaries touch.
         t = (limits[:-1] + np.array([[0.27], [0.49], [0.74]]) * np.diff(limits)).ravel()
         sides = np.median(trim.sides(self.point(t), self.normal(t)).reshape(3, -1), axis=0)
@@ -325,6 +326,11 @@ class Part:
             left[-1] = (left[-1][0], 1 + left.pop(0)[1])
         return [self.cut(*ends) for ends in left]
 
+    def distance(self, points: Plane) -> Float[np.ndarray, " points"]:
+        t = np.linspace(0, 1, 2 if self.is_straight else 257)
+        _, first = scipy.spatial.cKDTree(self.point(t)).query(points)
+        return np.linalg.norm(points - self.point(self.nearest(points, t[first])), axis=1)
+
     def _on_path(self, t: Parameters) -> Parameters:
         return (1 - t) * self.start + t * self.stop
 
@@ -348,8 +354,8 @@ def changes(part: Part, trim: Trim) -> Float[np.ndarray, " cuts"]:
     levels at its ends has no crossing: all others are halved. Cuts next to corners of the other
     shape are moved onto them.
     """
-    level, corners, tolerance = trim.other.level, trim.corners, trim.tolerance
-    size = 1e12 * tolerance
+    level, corners = trim.other.level, trim.corners
+    size, tolerance = trim.size, trim.tolerance
     t = np.linspace(0, 1, 17 if part.is_straight else 257)
     if part.is_closed:
         t += 0.012371  # where the loop is opened, a cut is unlikely
@@ -358,11 +364,15 @@ def changes(part: Part, trim: Trim) -> Float[np.ndarray, " cuts"]:
     while True:
         speed = np.linalg.norm(part.tangent(t), axis=1)
         lengths = 1.1 * np.diff(t) * np.maximum(speed[:-1], speed[1:])
-        # Where the two run along each other, only corners would show what is smaller.
-        highest = np.maximum(abs(values[:-1]), abs(values[1:]))
-        along = highest <= np.maximum(1e-9 * size, 1e-5 * lengths)
-        smallest = np.where(along, size / 300, 1e-7 * size)
-        unclear = (abs(values[:-1]) + abs(values[1:]) < lengths) & (lengths > smallest)
+        # Where the two run along each other, they cross only next to a corner, which is among the
+        # parameters, or where they come nearest.
+        gaps = abs(values)
+        along = np.maximum(gaps[:-1], gaps[1:]) <= np.maximum(1e-9 * size, 1e-2 * lengths)
+        slopes = np.diff(gaps)
+        falls, rises = slopes < -1e-12 * size, slopes > 1e-12 * size
+        nearest = np.append(True, falls[:-1]) & np.append(rises[1:], True)
+        smallest = np.where(along & ~nearest, size / 300, 1e-7 * size)
+        unclear = (gaps[:-1] + gaps[1:] < lengths) & (lengths > smallest)
         if not unclear.any():
             break
         new = ((t[:-1] + t[1:]) / 2)[unclear]
@@ -372,7 +382,7 @@ def changes(part: Part, trim: Trim) -> Float[np.ndarray, " cuts"]:
     # A run that short is a crossing, or a touch, which is no cut.
     first, last = _runs(states)
     place = np.append(0, np.cumsum(lengths))
-    short = (states[first] == 0) & (place[last] - place[first] < 1e-5 * size)
+    short = (states[first] == 0) & (place[last] - place[first] < 3e-5 * size)
     if short.all():  # a whole arc of that length
         return np.zeros(0)
     keep = np.repeat(~short, last - first + 1)
@@ -395,7 +405,7 @@ def changes(part: Part, trim: Trim) -> Float[np.ndarray, " cuts"]:
         corner = corners[gaps.argmin(axis=1)]
         moved = part.nearest(corner, cuts)
         is_near = np.linalg.norm(part.point(moved) - corner, axis=1) <= tolerance
-        cuts = np.where((gaps.min(axis=1) < 1e-6 * size) & is_near, moved, cuts)
+        cuts = np.where((gaps.min(axis=1) < 3e-5 * size) & is_near, moved, cuts)
     return np.sort(cuts)
 
 

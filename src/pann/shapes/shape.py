@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float
 from pann.domain import Box, Region
 from pann.shapes.arcs import Affine, Part
 from pann.shapes.boundary import Boundary
-from pann.shapes.loops import Corner, Hole, hole_of, junctions, loops_of
+from pann.shapes.loops import Corner, Hole, hole_of, junctions, loops_of, successors
 from pann.shapes.patches import Patch
 from pann.shapes.trim import Trim
 
@@ -311,36 +311,46 @@ class Combination(Shape):
                 f"{_place(self.first.lower)} to {_place(self.first.upper)}, the second from "
                 f"{_place(self.second.lower)} to {_place(self.second.upper)}"
             )
+        successors(self.arcs, self.size)  # which says where it does not close
 
     @property
     def names(self) -> tuple[str, ...]:
         return self.first.names
 
     def level(self, points: Points) -> Levels:
+        value, is_seam = self._level(points)
+        # Where both boundaries are, the inside may go on (a seam of a union), or there is none
+        # (shapes that touch).
+        seam = np.flatnonzero(is_seam)
+        if seam.size and self.dimension == 2:
+            distance = np.min([part.distance(points[seam]) for part in self.arcs], axis=0)
+            off = distance > 2e-12 * self.size
+            value[seam[off]] = distance[off] * (-1 if self.operation == "|" else 1)
+        elif seam.size:
+            step = 1e-9 * self.size
+            around = points[seam, None] + step * _directions(self.dimension)
+            levels, along = self._level(around.reshape(-1, self.dimension))
+            signs = np.where(along, 0.0, np.sign(levels)).reshape(len(seam), -1)
+            total = signs.sum(axis=1)
+            same = abs(total) == abs(signs).sum(axis=1)
+            value[seam[same]] = step * np.sign(total[same])
+        return value
+
+    def _level(self, points: Points) -> tuple[Levels, Bool[np.ndarray, " points"]]:
+        """The level, and where it is that of both shapes."""
         first, second = self.first.level(points), self.second.level(points)
         if self.operation == "|":
             value = np.minimum(first, second)
         else:
             value = np.maximum(first, second if self.operation == "&" else -second)
-        # Where both boundaries are, the inside may go on (a seam of a union), or be nothing (shapes
-        # that touch): then all the points about have the same sign.
-        seam = np.flatnonzero((abs(first) <= self._tolerance) & (abs(second) <= self._tolerance))
-        if seam.size:
-            around = points[seam, None] + 1e3 * self._tolerance * _directions(self.dimension)
-            signs = np.sign(self.level(around.reshape(-1, self.dimension))).reshape(len(seam), -1)
-            same = abs(signs.sum(axis=1)) == signs.shape[1]
-            value[seam[same]] = 1e3 * self._tolerance * signs[same, 0]
-        return value
-
-    @functools.cached_property
-    def _tolerance(self) -> float:
-        return 1e-12 * max(self.first.size, self.second.size)
+        return value, np.maximum(abs(first), abs(second)) <= 1e-12 * self.size
 
     @functools.cached_property
     def parts(self) -> tuple[Part | Patch, ...]:
         second = with_other_names(self.second.parts, {part.name for part in self.first.parts})
-        trims = [Trim(self.operation, self.second, False, self._tolerance)]
-        trims.append(Trim(self.operation, self.first, True, self._tolerance))
+        size = max(self.first.size, self.second.size)
+        trims = [Trim(self.operation, self.second, False, size)]
+        trims.append(Trim(self.operation, self.first, True, size))
         return tuple(
             piece
             for trim, parts in zip(trims, (self.first.parts, second), strict=True)
@@ -367,10 +377,6 @@ def with_other_names(parts: Sequence[Part | Patch], taken: set[str]) -> list[Par
 
 @functools.cache
 def _directions(dimension: int) -> Points:
-    """Many directions, none of them along an axis."""
-    if dimension == 2:
-        angles = 2 * np.pi * (np.arange(64) + 0.3717) / 64
-        return np.column_stack([np.cos(angles), np.sin(angles)])
     drawn = np.random.default_rng(0).normal(size=(100, dimension))
     return drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
 

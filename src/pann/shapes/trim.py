@@ -23,7 +23,7 @@ class Trim:
     operation: str
     other: Any  # a shape
     of_second: bool  # whether the parts are those of the second operand
-    tolerance: float  # lengths below this one are rounding
+    size: float  # of both
 
     def sides(
         self, points: Float[np.ndarray, "points d"], normals: Float[np.ndarray, "points d"]
@@ -33,7 +33,7 @@ class Trim:
         There the inside is behind the normal (1) or in front of it (-1). What both shapes have in
         common counts once, for the first.
         """
-        step = 1e3 * self.tolerance * normals
+        step = self.tolerance * normals
         behind, before = (self.other.level(points + move) < 0 for move in (-step, step))
         rule = RULES[self.operation]
         if self.of_second:
@@ -42,6 +42,11 @@ class Trim:
             is_behind, is_before = rule(np.True_, behind), rule(np.False_, before)
         counts = (is_behind != is_before) & ~(self.of_second & (behind != before))
         return np.where(counts, np.where(is_behind, 1, -1), 0)
+
+    @property
+    def tolerance(self) -> float:
+        """Boundaries that are closer than that are one."""
+        return 1e-11 * self.size
 
     @functools.cached_property
     def corners(self) -> Float[np.ndarray, "corners 2"]:
