@@ -68,3 +68,18 @@ def test_the_layer_is_solved_at_the_points_printed() -> None:
     distance = np.array([1e-5, 1e-6, 1e-7])
     truth = 1 - distance - np.exp(-distance / 1e-6)
     np.testing.assert_allclose(solution(x=1 - distance), truth, atol=1e-10)
+
+
+@pytest.mark.slow
+def test_the_shapes_of_the_documentation_run_as_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    plate, integrals = examples_in("docs/equations.md")
+    names = run(plate)
+    exec(compile(integrals, "docs/equations.md", "exec"), names)
+    # What comes in on the right leaves on the left, and nothing through the hole.
+    left = names["solution"].integrate(names["flux"], over="left")
+    assert names["through"] == pytest.approx(-left, rel=1e-6)
+    assert names["solution"].integrate(names["flux"], over="disk") == pytest.approx(0, abs=1e-6)
+    assert 0.4 < names["mean"] < 0.6
+    assert capsys.readouterr().out.startswith("resolved")

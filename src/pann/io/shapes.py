@@ -30,7 +30,6 @@ from pann.shapes.arcs import Affine
 from pann.shapes.curves import Through
 from pann.shapes.plain import MOST_SAMPLES, Sampled, inner_shapes, plain
 from pann.shapes.shape import Combination, Moved, Renamed
-from pann.shapes.trim import RULES
 
 MAX_SHAPES = 500  # that one is made of
 MAX_VERTICES, MAX_ARCS = 5_000, 200
@@ -199,7 +198,7 @@ SINGLE = OneOf(
         "combination": Record(
             Combination,
             _WHAT,
-            {"operation": Plain(one_of(tuple(RULES)))},
+            {"operation": Plain(one_of(("-", "|", "&")))},
             split=lambda shape: {"operation": shape.operation},
             build=lambda of: Combination(of.operation, _inner(of, 0), _inner(of, 1)),
         ),

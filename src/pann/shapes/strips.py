@@ -21,7 +21,7 @@ from pann.numerics.quadrature import gauss_legendre
 from pann.shapes.arcs import Parameters, Part, Plane, bisect
 
 SAME = 1e-12  # heights nearer than this, relative to the size, are one
-HALVINGS = 55
+HALVINGS, NEAREST = 55, 1e-14
 # Arcs are cut where they are least steep, if that is less than this.
 FLAT = 0.5
 
@@ -69,7 +69,8 @@ def smooth_ends(count: int) -> tuple[Parameters, Parameters]:
     nodes, weights = gauss_legendre(count)
     t = (nodes + 1) / 2
     moved = np.polyval([-20, 70, -84, 35, 0, 0, 0, 0], t)
-    return moved, weights * 140 * (t * (1 - t)) ** 3
+    # Not at the ends themselves, where functions of corners are infinite.
+    return moved.clip(NEAREST, 1 - NEAREST), weights * 140 * (t * (1 - t)) ** 3
 
 
 def cells_of(parts: Sequence[Part], size: float) -> list[Cell]:

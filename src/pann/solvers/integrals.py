@@ -36,6 +36,8 @@ LEVELS = (8, 17, 37, 79, 163, 331, 677)
 MOST_POINTS = 2_000_000
 # Settled is what changes by less than this share of the integral of the absolute value.
 SETTLED, UNSETTLED = 1e-13, 1e-7
+# Less than this share of the largest derivative counts as this share.
+CANCELLED = 1e-4
 MOST_AXES = 3  # with products of rules
 MANY = 2**17  # points where there are none
 
@@ -132,12 +134,12 @@ def _integral(
     domain = solution.model.domain
     is_tuple = function is None and len(solution.fields) > 1
 
-    def values(nodes: Nodes) -> Float[np.ndarray, "parts points"]:
+    def values(nodes: Nodes) -> tuple[Float[np.ndarray, "parts points"], float]:
         nonlocal is_tuple
         points = nodes.points
         if time is not None:
             points = np.insert(points, domain.time_number, time, axis=1)
-        given = _given(solution, points, nodes.normals)
+        given, kept = _given(solution, points, nodes.normals)
         if function is None:
             found: Any = tuple(given[name].value for name in solution.fields)
         else:
@@ -145,14 +147,17 @@ def _integral(
                 found = call_by_name(function, given)
             is_tuple = isinstance(found, tuple | list)
         parts = [np.asarray(plain_array(part), float) for part in in_parts(found)]
-        return np.stack([np.broadcast_to(part, len(points)) for part in parts])
+        largest = max((float(np.max(np.abs(each))) for each in kept.values()), default=0.0)
+        return np.stack([np.broadcast_to(part, len(points)) for part in parts]), largest
 
     totals = _settled(_rule(solution, where, time), values)
     return tuple(totals) if is_tuple else totals[0]
 
 
-def _given(solution: "Solution", points: Points, normals: Points | None) -> dict[str, Any]:
-    """Fields, coordinates, normals and parameters by name."""
+def _given(
+    solution: "Solution", points: Points, normals: Points | None
+) -> tuple[dict[str, Any], dict[Order, np.ndarray]]:
+    """Fields, coordinates, normals and parameters by name; and the derivatives asked for."""
     model, domain = solution.model, solution.model.domain
     kept: dict[Order, np.ndarray] = {}
 
@@ -169,11 +174,11 @@ def _given(solution: "Solution", points: Points, normals: Points | None) -> dict
     if normals is not None:
         axes = (domain.names[axis] for axis in domain.space)
         given |= {f"n{axis}": each for axis, each in zip(axes, normals.T, strict=True)}
-    return given
+    return given, kept
 
 
 def _settled(
-    rule: Rule, values: Callable[[Nodes], Float[np.ndarray, "parts points"]]
+    rule: Rule, values: Callable[[Nodes], tuple[Float[np.ndarray, "parts points"], float]]
 ) -> list[float]:
     """Integrals with as many nodes in each cell as it needs."""
     left: Cells = np.arange(rule.num_cells)
@@ -182,24 +187,25 @@ def _settled(
         if now is not None and len(left) * count**rule.dimension > MOST_POINTS:
             break
         nodes = rule.nodes(left, count)
-        found = values(nodes)
+        found, largest = values(nodes)
         if not np.all(np.isfinite(found)):
             where = nodes.points[int(np.argmin(np.isfinite(found).all(axis=0)))]
             raise ValueError(f"what is integrated is not finite at {where}")
         sums = _sums(nodes, found, rule.num_cells)
         if now is None:
-            now, sizes = sums.copy(), _sums(nodes, abs(found), rule.num_cells)
+            now, size = sums.copy(), _sums(nodes, abs(found), rule.num_cells).sum(axis=1)
+            # Where derivatives cancel, rounding of them is left.
+            size = np.maximum(size, CANCELLED * largest * nodes.weights.sum() + 1e-300)
             changes = np.full(now.shape, np.inf)
             if rule.dimension == 0:
                 return [float(each) for each in now.sum(axis=1)]
             continue
         changes[:, left] = abs(sums - now)[:, left]
         now[:, left] = sums[:, left]
-        scale = np.maximum(sizes.sum(axis=1), 1e-300)[:, None]
-        left = np.flatnonzero((changes > SETTLED * scale).any(axis=0))
+        left = np.flatnonzero((changes > SETTLED * size[:, None]).any(axis=0))
         if not len(left):
             break
-    worst = float(np.max(changes.sum(axis=1) / np.maximum(sizes.sum(axis=1), 1e-300)))
+    worst = float(np.max(changes.sum(axis=1) / size))
     if worst > UNSETTLED:
         warnings.warn(
             f"the integral still changes by {worst:.1e} of its size with more points: what is "
