@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeAlias, final
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
 from pann.basis.basis import check_derivative
 from pann.basis.elements import ElementBasis
@@ -14,6 +14,7 @@ from pann.basis.families import Legendre
 from pann.basis.on_shapes import ShapeBasis, WholeBasis
 from pann.domain import Box
 from pann.points import check_points
+from pann.runtime.memory import require_memory
 
 
 @final
@@ -66,6 +67,24 @@ class EvolvingBasis:
     def window_of(self, points: Float[np.ndarray, "points d"]) -> Int[np.ndarray, " points"]:
         times = points[:, self.domain.time_number]
         return np.searchsorted(self.edges[1:-1], times, side="right")
+
+    def subset(self, kept: Bool[np.ndarray, " terms"] | Sequence[int]) -> "EvolvingBasis":
+        """All terms: windows keep theirs."""
+        chosen = np.flatnonzero(kept) if np.asarray(kept).dtype == bool else np.asarray(kept)
+        if len(chosen) != len(self):
+            raise ValueError("the terms of windows on a shape cannot be left out; give a basis")
+        return self
+
+    def table(
+        self, points: Shaped[np.ndarray, "points d"], derivative: Sequence[int] | None = None
+    ) -> Float[np.ndarray, "points terms"]:
+        """Values of D^derivative of every term; those of other windows are zero."""
+        require_memory(
+            8 * len(points) * len(self),
+            f"a table of {len(points):,} points and {len(self):,} terms",
+            "evaluate the solution instead, or give fewer points",
+        )
+        return self.evaluate(points, np.eye(len(self)), derivative)
 
     def evaluate(
         self,
