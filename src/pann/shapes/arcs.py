@@ -20,6 +20,8 @@ from pann.shapes.trim import Trim
 
 Parameters = Float[np.ndarray, " points"]
 Plane = Float[np.ndarray, "points 2"]
+Directions = Float[np.ndarray, "directions d"]
+Reach = Float[np.ndarray, " directions"]
 
 
 class Path(abc.ABC):
@@ -175,11 +177,11 @@ class Part:
             pieces.append((start, high, side))
         if self.is_closed and len(pieces) > 1 and pieces[0][2] == pieces[-1][2]:
             pieces[0] = (pieces.pop()[0] - 1, *pieces[0][1:])
-        whole = len(pieces) == 1
-        kept = [
-            (self if whole else self.cut(low, high), side) for low, high, side in pieces if side
-        ]
-        return [arc if side > 0 else arc.turned() for arc, side in kept]
+        if len(pieces) > 1:
+            arcs = [(self.cut(low, high), side) for low, high, side in pieces]
+        else:
+            arcs = [(self, side) for *_, side in pieces]
+        return [arc if side > 0 else arc.turned() for arc, side in arcs if side]
 
     def rule(self, count: int) -> tuple[Parameters, Parameters]:
         """Parameters, and weights of arc length: Gauss-Legendre, or equispaced on a loop."""
@@ -222,9 +224,7 @@ class Part:
     def ends(self) -> Float[np.ndarray, "2 2"]:
         return self.point(np.array([0.0, 1.0]))
 
-    def support(
-        self, directions: Float[np.ndarray, "directions 2"]
-    ) -> Float[np.ndarray, " directions"]:
+    def support(self, directions: Directions) -> Reach:
         """How far it reaches along each direction."""
         reach = (self.ends @ directions.T).max(axis=0)
         if self.is_straight:
@@ -356,6 +356,8 @@ def changes(part: Part, trim: Trim) -> Float[np.ndarray, " cuts"]:
     """
     level, corners = trim.other.level, trim.corners
     size, tolerance = trim.size, trim.tolerance
+    if trim.is_apart(part):
+        return np.zeros(0)
     t = np.linspace(0, 1, 17 if part.is_straight else 257)
     if part.is_closed:
         t += 0.012371  # where the loop is opened, a cut is unlikely

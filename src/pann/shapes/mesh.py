@@ -10,7 +10,7 @@ import numpy.typing as npt
 from jaxtyping import Float, Int
 
 from pann.errors import FileError
-from pann.shapes.arcs import Affine
+from pann.shapes.arcs import Affine, Directions, Reach
 from pann.shapes.checks import axis_names, keep
 from pann.shapes.patches import Drawn, Patch, Surface, Unit
 from pann.shapes.shape import Levels, Points, Shape
@@ -46,9 +46,7 @@ class Triangles(Surface):
         points = np.einsum("ps,psd->pd", shares, self.corners[face])
         return points, self.crosses[face] / lengths[face, None]
 
-    def support(
-        self, directions: Float[np.ndarray, "directions d"]
-    ) -> Float[np.ndarray, " directions"]:
+    def support(self, directions: Directions) -> Reach:
         return (self.corners.reshape(-1, 3) @ directions.T).max(axis=0)
 
 

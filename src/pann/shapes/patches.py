@@ -15,7 +15,7 @@ import numpy as np
 import scipy  # its submodules are loaded when first used
 from jaxtyping import Bool, Float
 
-from pann.shapes.arcs import Affine, Part
+from pann.shapes.arcs import Affine, Directions, Part, Reach
 from pann.shapes.loops import Hole
 from pann.shapes.trim import Trim
 
@@ -44,9 +44,7 @@ class Surface(abc.ABC):
         """Points and outward normals, for each point of the unit cube at most one."""
 
     @abc.abstractmethod
-    def support(
-        self, directions: Float[np.ndarray, "directions d"]
-    ) -> Float[np.ndarray, " directions"]:
+    def support(self, directions: Directions) -> Reach:
         """How far it reaches along each direction, or farther."""
 
 
@@ -70,9 +68,7 @@ class Sphere(Surface):
         normals /= np.linalg.norm(normals, axis=1, keepdims=True)
         return normals, normals
 
-    def support(
-        self, directions: Float[np.ndarray, "directions d"]
-    ) -> Float[np.ndarray, " directions"]:
+    def support(self, directions: Directions) -> Reach:
         return np.linalg.norm(directions, axis=1)
 
 
@@ -97,9 +93,7 @@ class Cap(Surface):
         above = np.column_stack([points, np.full(len(points), self.height)])
         return above, np.tile([0.0, 0.0, self.sign], (len(points), 1))
 
-    def support(
-        self, directions: Float[np.ndarray, "directions d"]
-    ) -> Float[np.ndarray, " directions"]:
+    def support(self, directions: Directions) -> Reach:
         flat = reach_of(self.shape.parts, directions[:, :2])
         return flat + self.height * directions[:, 2]
 
@@ -124,9 +118,7 @@ class Wall(Surface):
         points = np.column_stack([self.arc.point(t), height])
         return points, np.column_stack([self.arc.normal(t), np.zeros(len(t))])
 
-    def support(
-        self, directions: Float[np.ndarray, "directions d"]
-    ) -> Float[np.ndarray, " directions"]:
+    def support(self, directions: Directions) -> Reach:
         up = directions[:, 2]
         return self.arc.support(directions[:, :2]) + np.maximum(self.low * up, self.high * up)
 
@@ -149,9 +141,7 @@ class Turned(Surface):
         around = 2 * np.pi * unit[:, 1]
         return _turned(self.arc.point(t), around), _turned(self.arc.normal(t), around)
 
-    def support(
-        self, directions: Float[np.ndarray, "directions d"]
-    ) -> Float[np.ndarray, " directions"]:
+    def support(self, directions: Directions) -> Reach:
         outward = np.hypot(directions[:, 0], directions[:, 2])
         return self.arc.support(np.column_stack([outward, directions[:, 1]]))
 
@@ -182,9 +172,7 @@ class Filtered(Surface):
         holds = sides != 0
         return points[holds], normals[holds] * sides[holds, None]
 
-    def support(
-        self, directions: Float[np.ndarray, "directions d"]
-    ) -> Float[np.ndarray, " directions"]:
+    def support(self, directions: Directions) -> Reach:
         reach = self.patch.support(directions)
         trim = self.keeps
         if not isinstance(trim, Trim) or trim.operation == "|":
@@ -219,9 +207,7 @@ class Patch:
         points, normals = self.surface.draw(unit)
         return self.map(points), self.map.turn(normals) * (self.sign / self.map.factor)
 
-    def support(
-        self, directions: Float[np.ndarray, "directions d"]
-    ) -> Float[np.ndarray, " directions"]:
+    def support(self, directions: Directions) -> Reach:
         reach = self.surface.support(directions @ np.asarray(self.map.matrix))
         return reach + directions @ np.asarray(self.map.shift)
 
@@ -246,17 +232,19 @@ class Patch:
 
     def trimmed(self, trim: Trim) -> list["Patch"]:
         """What is left of it: the whole, nothing, or those of its points that are."""
-        other, (low, high) = trim.other, self.bounds
-        apart = (low > np.asarray(other.upper)) | (high < np.asarray(other.lower))
-        points, normals = _draw(self, 3 if apart.any() else TRIALS, 0)
-        sides = trim.sides(points, normals)
-        if (sides == sides[0]).all():
-            # The boundary of the other shape does not pass between the points.
-            spacing = (self.measure / len(points)) ** (1 / (len(low) - 1))
-            if apart.any() or abs(other.level(points)).min() > 3 * spacing:
-                return (
-                    [dataclasses.replace(self, sign=self.sign * int(sides[0]))] if sides[0] else []
-                )
+        if trim.is_apart(self):
+            # Any point near it is outside of the other shape.
+            points = self.bounds[:1]
+            sides, is_clear = trim.sides(points, 0 * points), True
+        else:
+            points, normals = _draw(self, TRIALS, 0)
+            sides = trim.sides(points, normals)
+            # Whether the boundary of the other shape may pass between the points.
+            spacing = (self.measure / len(points)) ** (1 / (len(self.map.shift) - 1))
+            is_clear = abs(trim.other.level(points)).min() > 3 * spacing
+        if is_clear and (sides == sides[0]).all():
+            whole = dataclasses.replace(self, sign=self.sign * int(sides[0] or 1))
+            return [whole] if sides[0] else []
         return [self._filtered(trim)] if sides.any() else []
 
     def chosen(self, state: Callable[..., Bool[np.ndarray, " points"]]) -> list["Patch"]:
@@ -291,7 +279,7 @@ class Patch:
                 points, normals = self.draw(unit)
             else:
                 points, normals = _draw(self, power, seed)
-            if len(points) >= count or power > 24:
+            if len(points) >= count or power > 20:
                 break
             power += 1
         points, normals = points[:count], normals[:count]
@@ -307,9 +295,7 @@ def _draw(surface: Surface | Patch, power: int, seed: int) -> Drawn:
     return surface.draw(sequence.random_base2(power))
 
 
-def reach_of(
-    parts: Sequence[Part | Patch], directions: Float[np.ndarray, "directions d"]
-) -> Float[np.ndarray, " directions"]:
+def reach_of(parts: Sequence[Part | Patch], directions: Directions) -> Reach:
     return np.max([part.support(directions) for part in parts], axis=0)
 
 

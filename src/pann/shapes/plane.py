@@ -50,8 +50,8 @@ class Rectangle(Shape):
         return tuple(Part(name, sides[name]) for name in ("left", "right", "bottom", "top"))
 
     def level(self, points: Plane) -> Float[np.ndarray, " points"]:
-        low, high = np.asarray(self.domain.lower), np.asarray(self.domain.upper)
-        return np.maximum(low - points, points - high).max(axis=1)
+        (left, bottom), (right, top), (x, y) = self.domain.lower, self.domain.upper, points.T
+        return np.maximum.reduce([left - x, x - right, bottom - y, y - top])
 
     def __repr__(self) -> str:
         return f"Rectangle({axes_of(self.domain)})"

@@ -43,6 +43,15 @@ class Trim:
         counts = (is_behind != is_before) & ~(self.of_second & (behind != before))
         return np.where(counts, np.where(is_behind, 1, -1), 0)
 
+    def is_apart(self, part: Any) -> bool:
+        """Whether a part is out of the bounding box of the other shape."""
+        (low, high), room = part.bounds, 1e-6 * self.size
+        below, above = (
+            high < np.subtract(self.other.lower, room),
+            low > np.add(self.other.upper, room),
+        )
+        return bool((below | above).any())
+
     @property
     def tolerance(self) -> float:
         """Boundaries that are closer than that are one."""
