@@ -155,7 +155,7 @@ def _integral(
 
 
 def _given(
-    solution: "Solution", points: Points, normals: Points | None
+    solution: "Solution", points: Points, normals: Float[np.ndarray, "points space"] | None
 ) -> tuple[dict[str, Any], dict[Order, np.ndarray]]:
     """Fields, coordinates, normals and parameters by name; and the derivatives asked for."""
     model, domain = solution.model, solution.model.domain
