@@ -31,7 +31,7 @@ class Equation:
 
     def _content(self) -> tuple[object, ...]:
         problem = self.problem
-        names = (problem.fields, tuple(problem.parameters))
+        names = (tuple(problem.fields), tuple(problem.parameters))
         return problem.asked.fingerprint, problem.domain, names, self.laplacian
 
     def __eq__(self, other: object) -> bool:

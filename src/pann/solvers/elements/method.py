@@ -54,6 +54,8 @@ MAX_DIMENSION = 3
 # By dimension: the degree to begin with, the tail to reach, and the most coefficients.
 DEGREES, TAILS = {1: 16, 2: 12, 3: 6}, {1: 1e-11, 2: 1e-8, 3: 1e-6}
 MAX_UNKNOWNS = {1: 200_000, 2: 200_000, 3: 60_000}
+# The power of the unknowns with which the time of a round grows.
+GROWTH = {1: 1.0, 2: 1.25, 3: 2.0}
 MAX_ROUNDS, MAX_STEPS, HALVINGS = 60, 25, 6
 USUAL_STEPS = 5
 # What a step of Newton's method may leave, relative to the tail, and to the worst element before.
@@ -98,6 +100,8 @@ HARDLY_DETERMINED = (
 # A residual that allows for errors above this; where they are large a nonlinear equation is not
 # near its linearization, so that they may be so much larger.
 UNDETERMINED, FAR_OFF = 0.1, 10.0
+# Changes that fall more slowly from round to round, or grow, count as if they fell so.
+SLOWEST = 0.9
 SAFETY = 2.0
 # A note names at most so many points, no nearer to each other than this, relative to the domain.
 MOST_POINTS, SAME_POINT = 6, 0.02
@@ -150,13 +154,21 @@ class Resolved:
             # Before, what changed most was what is left out.
             pairs = pairs[-1:]
         sensitivity = max((change / worst for change, worst in pairs if worst > 0), default=0.0)
-        local = SAFETY * (max(self.unevenness, sensitivity) * self.worst[-1] + self.influence)
-        return max(local, self.unstable)
+        local = max(self.unevenness, sensitivity) * self.worst[-1] + self.influence
+        return max(SAFETY * local, SAFETY * self._ahead, self.unstable)
+
+    @property
+    def _ahead(self) -> float:
+        """The sum of all changes that would follow if they went on to fall as the last two do."""
+        if len(self.changes) < 2 or len(self.rough):
+            return 0.0
+        ratio = min(self.changes[-1] / max(self.changes[-2], 1e-300), SLOWEST)
+        return self.changes[-1] * ratio / (1 - ratio)
 
     @property
     def is_undetermined(self) -> bool:
         """Whether other functions meet a nonlinear equation as well as this one."""
-        return self.unstable > UNDETERMINED
+        return self.unstable > UNDETERMINED and self.is_resolved
 
 
 @dataclasses.dataclass(frozen=True)
@@ -331,7 +343,7 @@ class _Rounds:
                 figures = {"worst element": now.worst}
                 self.run.report(Progress(f"{what}, {len(tree.elements)}", number + 1, 0, figures))
                 growth = num_unknowns(following, 1) / num_unknowns(tree, 1)
-                growth **= (tree.dimension + 1) / 2  # as for nested dissection
+                growth **= GROWTH[tree.dimension]
                 # Newton's method has come near, and will take few steps from now on.
                 steps = last.resolved.steps - done
                 growth *= min(1.0, USUAL_STEPS / steps)
