@@ -7,6 +7,7 @@ import pytest
 import pann
 from pann.pde.checks import checked
 from pann.solvers.elements.carried import carried
+from pann.solvers.windows.conditions import stays_rough
 
 LINE = pann.Box(x=(0.0, 1.0), t=(0.0, 1.0), time="t")
 RING = pann.Box(x=(0.0, 1.0), t=(0.0, 1.0), periodic="x", time="t")
@@ -93,3 +94,26 @@ def test_curves_go_around_a_ring():
         points = np.stack([np.mod(start + t, 1), t], axis=1)
         assert np.all(np.min(np.abs([level(points) for level in levels]), axis=0) < 1e-9)
     assert len(levels) == 6
+
+
+def test_what_a_wave_carries_along_is_followed_by_a_fixed_number_of_modes():
+    # By d'Alembert half of the initial state goes either way, kinks and all.
+    domain = pann.Box(x=(0.0, 1.0), t=(0.0, 0.3), periodic="x", time="t")
+    hat = lambda x, library: library.maximum(0.2 - library.abs(library.mod(x, 1) - 0.5), 0.0)
+    start = [pann.Initial(lambda x, t: hat(x, jnp)), pann.Initial(0.0, order=1)]
+    problem = pann.Problem(domain, lambda u: u.tt - 0.25 * u.xx, start)
+    assert stays_rough(checked(problem))["x"] == pytest.approx([0.3, 0.5, 0.7])
+    solution = pann.solve(problem, progress=False)
+    x, t = np.random.default_rng(0).uniform(size=(2, 2_000)) * [[1.0], [0.3]]
+    exact = 0.5 * (hat(x - 0.5 * t, np) + hat(x + 0.5 * t, np))
+    assert np.mean(np.abs(solution(x=x, t=t) - exact)) < 2e-5
+    assert not solution.report.resolved
+    assert any("x = 0.3, 0.5, 0.7" in note for note in solution.report.notes)
+
+
+def test_what_melts_is_not_rough():
+    domain = pann.Box(x=(0.0, 1.0), y=(0.0, 1.0), t=(0.0, 1.0), periodic=("x", "y"), time="t")
+    jump = [pann.Initial(lambda x, y, t: wave(x, jnp) + 0.0 * y)]
+    melts = lambda residual: stays_rough(checked(pann.Problem(domain, residual, jump)))
+    assert melts(lambda u: u.t + u.x - u.laplacian) == {}
+    assert list(melts(lambda u: u.t + u.x - u.yy)) == ["x"]

@@ -8,14 +8,19 @@ are found by bisection.
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from pann.basis import AnyBasis, ElementBasis, EvolvingBasis, PiecewiseLegendre, ShapeBasis
 from pann.domain import Box
-from pann.pde.conditions import SAME_PLANE, Break, planes
+from pann.pde.arguments import call_by_name
+from pann.pde.conditions import SAME_PLANE, Break, planes, values_anywhere
+from pann.pde.conditions import Values as Given
 from pann.pde.pointwise import held_anyhow, residuals_at
 from pann.pde.problem import Problem
 
@@ -24,8 +29,9 @@ SIDE = 64 * np.finfo(float).eps
 NUM_CELLS, NUM_LINES, MAX_PLANES = 128, 3, 12
 # From a cell to neighboring numbers.
 HALVINGS = 52
-# What is left of a difference over a cell is a jump, and not rounding, above these shares.
-OF_THE_CELL, OF_THE_SIZE = 0.5, 1e-8
+# What is left of a difference over a cell is a jump, and not rounding, above these shares; at the
+# jump itself a value may lie in the middle.
+OF_THE_CELL, OF_THE_SIZE = 0.4, 1e-8
 
 Values = Callable[[Float[np.ndarray, "points d"]], Float[np.ndarray, "points residuals"]]
 
@@ -117,6 +123,44 @@ def jumps_along(domain: Box, values: Values, index: int, line: int) -> Float[np.
     jump = _distance(above, below)
     inside = (right > edges[0]) & (right < edges[-1])
     return right[inside & (jump > OF_THE_CELL * first) & (jump > OF_THE_SIZE * size)]
+
+
+def rough_along(domain: Box, value: Given, index: int, held: Mapping[int, float]) -> list[float]:
+    """Where a given function of a face, or its slope, jumps along an axis of the face.
+
+    `held` has the coordinates that all points of the face share.
+    """
+    if not callable(value):
+        return []
+
+    def both(points: np.ndarray) -> np.ndarray:
+        points = points.copy()
+        for axis, at in held.items():
+            points[:, axis] = at
+        values = values_anywhere(value, domain, points)
+        return np.stack([values, slope_along(domain, value, points, index)], axis=1)
+
+    return jumps_along(domain, both, index, 0).tolist()
+
+
+def slope_along(
+    domain: Box, value: Given, points: Float[np.ndarray, "points d"], index: int
+) -> Float[np.ndarray, " points"]:
+    """The derivative along an axis, zero of functions that JAX cannot differentiate."""
+    if not callable(value):
+        return np.zeros(len(points))
+    function: Callable[..., Any] = value
+
+    def along(x: jax.Array) -> jax.Array:
+        given = {name: points[:, k] for k, name in enumerate(domain.names)}
+        return call_by_name(function, given | {domain.names[index]: x}) + 0.0 * x
+
+    try:
+        with jax.enable_x64(True):
+            x = jnp.asarray(points[:, index])
+            return np.asarray(jax.jvp(along, (x,), (jnp.ones_like(x),))[1])
+    except (TypeError, jax.errors.JAXTypeError):
+        return np.zeros(len(points))
 
 
 def _distance(

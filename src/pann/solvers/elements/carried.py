@@ -6,18 +6,14 @@ them the equation ties nothing.
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-import jax
 import numpy as np
 import scipy.integrate
-from jaxtyping import Float
 
-from pann.arguments import call_by_name
 from pann.pde.conditions import Dirichlet, Initial, Periodic, values_anywhere
-from pann.pde.conditions import Values as Given
-from pann.pde.interfaces import NUM_LINES, jumps_along
+from pann.pde.interfaces import rough_along, slope_along
 from pann.pde.jumps import Values
 from pann.pde.pointwise import held_at_zero, residuals_at
 from pann.pde.problem import Problem
@@ -70,14 +66,15 @@ def _starts(problem: Problem, space: int) -> Iterator[tuple[float, float]]:
         if name == axis
     }
     ends = {"lower": domain.lower[space], "upper": domain.upper[space]}
-    found = [(x, begin) for x in _rough(problem, initial.value, space, begin)]
+    found = [(x, begin) for x in rough_along(domain, initial.value, space, {1 - space: begin})]
     for side, value in at_ends.items():
-        found += [(ends[side], t) for t in _rough(problem, value, 1 - space, ends[side])]
+        times = rough_along(domain, value, 1 - space, {space: ends[side]})
+        found += [(ends[side], t) for t in times]
     corners = np.zeros((2, 2))
     corners[:, space], corners[:, 1 - space] = list(ends.values()), begin
     first = values_anywhere(initial.value, domain, corners)
     size = SAME * max(float(np.max(np.abs(first))), 1e-300)
-    slopes = _slope(initial.value, domain.names, corners, space) * domain.widths[space]
+    slopes = slope_along(domain, initial.value, corners, space) * domain.widths[space]
     seam = np.abs(np.diff(np.stack([first, slopes], axis=1), axis=0))
     if axis in domain.periodic and np.any(seam > SAME * np.max(np.abs([first, slopes]))):
         found.append((ends["lower"], begin))
@@ -88,42 +85,6 @@ def _starts(problem: Problem, space: int) -> Iterator[tuple[float, float]]:
     if found or np.any(np.abs(others - first) > size):
         yield from found
         yield from ((ends[side], begin) for side in at_ends)
-
-
-def _rough(problem: Problem, value: Any, index: int, at: float) -> list[float]:
-    """Where a given function of a face, or its slope, jumps along an axis of the face."""
-    domain = problem.domain
-    if not callable(value):
-        return []
-
-    def both(points: np.ndarray) -> np.ndarray:
-        points = points.copy()
-        points[:, 1 - index] = at
-        values = values_anywhere(value, domain, points)
-        return np.stack([values, _slope(value, domain.names, points, index)], axis=1)
-
-    lines = [jumps_along(domain, both, index, line) for line in range(NUM_LINES)]
-    return lines[0].tolist()
-
-
-def _slope(
-    value: Given, names: tuple[str, ...], points: np.ndarray, index: int
-) -> Float[np.ndarray, " points"]:
-    """The derivative along an axis, zero of functions that JAX cannot differentiate."""
-    if not callable(value):
-        return np.zeros(len(points))
-    function: Callable[..., Any] = value
-
-    def along(x: jax.Array) -> jax.Array:
-        given = {name: points[:, k] for k, name in enumerate(names)}
-        return call_by_name(function, given | {names[index]: x}) + 0.0 * x
-
-    try:
-        with jax.enable_x64(True):
-            x = jax.numpy.asarray(points[:, index])
-            return np.asarray(jax.jvp(along, (x,), (jax.numpy.ones_like(x),))[1])
-    except (TypeError, jax.errors.JAXTypeError):
-        return np.zeros(len(points))
 
 
 def _path(problem: Problem, space: int, x: float, t: float) -> Values:

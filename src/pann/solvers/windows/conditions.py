@@ -24,6 +24,7 @@ from pann.pde.conditions import (
     Values,
     values_at,
 )
+from pann.pde.interfaces import rough_along
 from pann.pde.problem import Problem
 from pann.solvers.windows.axes import Axes, SpaceAxis
 
@@ -115,6 +116,40 @@ def initial_values(problem: Problem, axes: Axes) -> Float[np.ndarray, "order fie
         found[condition.order, problem.field_number(condition)] = values[..., 0]
     for axis in axes:
         found = np.tensordot(found, axis.projection, axes=(2, 1))
+    return found
+
+
+def order_along(problem: Problem, field: int, axis: int) -> int:
+    """The order of the derivative along an axis of the domain that is kept: the highest even one.
+
+    0 if the field's equation has none by that axis alone.
+    """
+    own = [
+        order[axis]
+        for number, order in problem.asked.channels
+        if number == field and order[axis] and sum(order) == order[axis]
+    ]
+    return max((each for each in own if each % 2 == 0), default=0)
+
+
+def stays_rough(problem: Problem) -> dict[str, list[float]]:
+    """Axes along which the initial state has jumps or kinks that no equation smooths, and where."""
+    domain = problem.domain
+    begin = {domain.time_number: domain.times[0]}
+    found: dict[str, list[float]] = {}
+    for condition in problem.conditions:
+        if not isinstance(condition, Initial):
+            continue
+        field = problem.field_number(condition)
+        for index, axis in enumerate(domain.names):
+            is_smoothed = (
+                problem.highest_order(field, str(domain.time)) == 1
+                and order_along(problem, field, index) > 0
+            )
+            if axis == domain.time or is_smoothed:
+                continue
+            if places := rough_along(domain, condition.value, index, begin):
+                found[axis] = [*found.get(axis, []), *places]
     return found
 
 

@@ -20,11 +20,11 @@ from pann.pde.problem import Problem
 from pann.solvers.assessment import indicator, relative_errors
 from pann.solvers.polynomial import polynomial_model
 from pann.solvers.setup import Setup
-from pann.solvers.solution import Report, Solution, trial_figures
+from pann.solvers.solution import Report, Solution, trial_figures, with_report
 from pann.solvers.windows.axes import SpaceAxis, union
-from pann.solvers.windows.conditions import reason_against
+from pann.solvers.windows.conditions import reason_against, stays_rough
 from pann.solvers.windows.march import UNSOLVED, Marched, Solved, march
-from pann.solvers.windows.resolution import first_axes
+from pann.solvers.windows.resolution import are_used_up, first_axes
 
 
 def joined(problem: Problem, windows: list[Solved]) -> PANN:
@@ -96,6 +96,10 @@ DEGREE = 12
 # By the number of axes of space: what is left out, relative to the fields.
 TAILS = {0: 1e-12, 1: 1e-10, 2: 1e-7}
 POINTS_ON_FACES = 40
+# By the number of axes of space: modes of a state that no number of them resolves.
+ROUGH_MODES, FEWEST_MODES = {1: 192, 2: 48}, 16
+# Places that a note names, along each axis.
+MOST_SHOWN = 4
 
 
 def march_windows(setup: Setup, method: Windows, *, begin: float) -> Solution:
@@ -105,13 +109,22 @@ def march_windows(setup: Setup, method: Windows, *, begin: float) -> Solution:
     killed goes on with the window that it was at.
     """
     plan = window_plan(setup, method)
-    assert plan.tail is not None
-    axes = first_axes(setup.problem, method.modes, plan.tail)
+    tail, dimension = plan.tail, setup.problem.domain.dimension
+    assert tail is not None
+    axes = first_axes(setup.problem, method.modes, tail)
+    rough: dict[str, list[float]] = {}
+    is_fine = any(axis.num_pieces > 1 for axis in axes) or are_used_up(axes)
+    if method.modes is None and is_fine and (rough := stays_rough(setup.problem)):
+        plan = dataclasses.replace(plan, modes=ROUGH_MODES.get(dimension - 1, FEWEST_MODES))
+        axes = first_axes(setup.problem, plan.modes, tail)
     if method.solver == "constant" and axes and not any(axis.is_fourier for axis in axes):
         raise ValueError(
             "the solver 'constant' needs a periodic axis; use 'frozen' or leave it out"
         )
-    return solve_plan(setup, plan, axes, begin)[0]
+    solution = solve_plan(setup, plan, axes, begin)[0]
+    if not rough:
+        return solution
+    return with_report(solution, notes=[*solution.report.notes, _stays_rough(rough)])
 
 
 def window_plan(setup: Setup, method: Windows) -> Windows:
@@ -180,6 +193,8 @@ def windows_or(otherwise: Callable[..., Solution], setup: Setup, *, begin: float
     is_whole = solution.model.domain == setup.problem.domain
     if solution.report.stopped or (is_whole and solution.residual <= UNSOLVED):
         return solution
+    if stays_rough(setup.problem):
+        return solution
     return otherwise(setup, begin=begin)
 
 
@@ -196,6 +211,19 @@ def suits_windows(problem: Problem) -> bool:
         if isinstance(condition, Dirichlet) and condition.hard
     ]
     return not any(map(callable, hard_values)) and reason_against(problem) is None
+
+
+def _stays_rough(places: dict[str, list[float]]) -> str:
+    shown = [
+        f"{axis} = {', '.join(f'{at:.4g}' for at in own[:MOST_SHOWN])}"
+        + (", ..." if len(own) > MOST_SHOWN else "")
+        for axis, own in places.items()
+    ]
+    return (
+        f"the initial state jumps or has a kink at {' and '.join(shown)}, and the equation carries "
+        "that on unsmoothed: a fixed number of modes follows it, with errors around it that fall "
+        "slowly with more, pann.Windows(modes=...)"
+    )
 
 
 def _how(marched: Marched) -> str:

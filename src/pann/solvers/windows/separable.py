@@ -15,7 +15,7 @@ from jaxtyping import Array, Complex, Float
 
 from pann.pde.problem import Problem
 from pann.solvers.windows.axes import Axes, SpaceAxis
-from pann.solvers.windows.conditions import condition_rows, row_values
+from pann.solvers.windows.conditions import condition_rows, order_along, row_values
 from pann.solvers.windows.operators import Tensor
 
 # Beyond these conditions of the eigenvectors and of the rows for the highest functions there are
@@ -40,19 +40,6 @@ class Diagonal(eqx.Module):
 
 
 Diagonals = tuple[tuple[Diagonal, ...], ...]
-
-
-def order_along(problem: Problem, field: int, axis: int) -> int:
-    """The order of the derivative along an axis of the domain that is kept: the highest even one.
-
-    0 if the field's equation has none by that axis alone.
-    """
-    own = [
-        order[axis]
-        for number, order in problem.asked.channels
-        if number == field and order[axis] and sum(order) == order[axis]
-    ]
-    return max((each for each in own if each % 2 == 0), default=0)
 
 
 def make_diagonals(problem: Problem, axes: Axes) -> Diagonals | None:
