@@ -256,8 +256,9 @@ def test_a_process_that_hangs_is_killed_and_replaced(monkeypatch):
 
 # ---- Small problems ----
 
-# Chosen for their speed alone: to a tolerance, and without options.
-TO_TOLERANCE = (2, 8, 11, 12, 23, 26, 30, 38, 41, 42, 68, 71, 72, 98, 101, 131, 158, 161, 222, 311)
+# Chosen for their speed, no two of one equation, kind of solution and kind of conditions: to a
+# tolerance, and without options.
+TO_TOLERANCE = (2, 8, 11, 12, 23, 26, 30, 38, 41, 42, 68, 98, 101, 131, 158, 161, 222, 311)
 PLAIN = (20, 21, 22, 25, 58, 113, 115, 118, 203, 244)
 
 
