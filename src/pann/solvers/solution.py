@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from pann.basis import EvolvingBasis, WholeBasis
+from pann.basis import WholeBasis
 from pann.io import Contents, FileError, write
 from pann.io.checks import check_dict, check_number, check_string, one_line, shown
 from pann.io.codec import Listed, Optional, Plain, Prefixed, Record, Values, decode, encode
@@ -273,7 +273,7 @@ def _next(solution: Solution) -> str:
             more = 10 * (solution.method.max_unknowns or 0)
             return f"give more unknowns, pann.Elements(max_unknowns={more:_})"
         return f"give a higher degree, pann.Elements(degree={(solution.method.degree or 0) + 4})"
-    if isinstance(model.basis, EvolvingBasis) and isinstance(solution.method, Windows):
+    if solution.model.domain.shape is not None and isinstance(solution.method, Windows):
         return f"give a smaller tail, pann.Windows(tail={0.01 * (solution.method.tail or 1.0):g})"
     if "tail in time" in report.history:
         return "give a smaller tolerance, pann.solve(problem, tolerance=...), or more windows"
