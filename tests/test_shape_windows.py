@@ -19,7 +19,8 @@ def test_heat_with_moving_values_on_the_boundary():
     )
     assert solution.report.resolved
     assert solution.rel_l2 < 1e-9
-    assert abs(solution(x=0.3, y=0.2, t=0.4) - float(exact(0.3, 0.2, 0.4))) < 1e-9
+    there = np.exp(-0.4) * np.sin(1.3) * np.cos(0.2)
+    assert abs(solution(x=0.3, y=0.2, t=0.4) - there) < 1e-9
 
 
 def test_membrane_swings_without_growing():

@@ -386,9 +386,7 @@ class Window:
                 parts[power][:, columns] += own.reshape(num_rows, space.size)
         return parts
 
-    def growing(
-        self, factors: Factors, share: float
-    ) -> Complex[np.ndarray, "columns columns"] | None:
+    def growing(self, factors: Factors, share: float) -> Float[np.ndarray, "states states"] | None:
         """What takes those parts out of a state that grow without satisfying the equation.
 
         Least squares are no Galerkin method: where waves are too short for the functions in space,
