@@ -33,6 +33,7 @@ from pann.basis import EvolvingBasis, Legendre, ShapeBasis
 from pann.domain import Box
 from pann.errors import WindowsFailed
 from pann.methods import Windows
+from pann.network.jets import in_terms
 from pann.numerics.least_squares import depends, solve
 from pann.pde.collocation import Block, make_block
 from pann.pde.conditions import Dirichlet, Initial, Neumann, Robin, values_at
@@ -203,7 +204,9 @@ class Space:
                 self.misfit = max(self.misfit, left / (float(np.linalg.norm(fresh_values)) or 1.0))
         return state
 
-    def carried(self, old: ShapeBasis, state: State) -> State:
+    def carried(
+        self, old: ShapeBasis, state: Float[np.ndarray, "order before fields"]
+    ) -> Float[np.ndarray, "order terms fields"]:
         """A state in these functions."""
         zero = (0,) * len(self.in_space[0])
         points = np.concatenate([self.points, self.box.boundary.points(4 * self.size)[0]])
@@ -230,7 +233,9 @@ class Space:
             placed = [of_time[1][number] for of_time in each]
             operator: Any = placed[0].operator
             points = placed[0].points
-            tables = {order: self.basis.table(points, order).T for order in placed[0].orders}
+            tables = {
+                order: self.basis.table(points, order).T for order in in_terms(placed[0].orders)
+            }
             rows = [_rows_of(p.operator, tables) for p in placed]
             scale = CONDITION_WEIGHT * len(placed[0].points) ** -0.5 * condition.weight
             values = np.stack([p.target.reshape(-1) for p in placed])
