@@ -18,7 +18,7 @@ from jaxtyping import Float
 
 from pann.basis import AnyBasis, ElementBasis, EvolvingBasis, PiecewiseLegendre, ShapeBasis
 from pann.domain import Box
-from pann.pde.arguments import call_by_name
+from pann.arguments import call_by_name
 from pann.pde.conditions import SAME_PLANE, Break, planes, values_anywhere
 from pann.pde.conditions import Values as Given
 from pann.pde.pointwise import held_anyhow, residuals_at

@@ -33,6 +33,7 @@ from pann.basis import EvolvingBasis, Legendre, ShapeBasis
 from pann.domain import Box
 from pann.errors import WindowsFailed
 from pann.methods import Windows
+from pann.network.jets import in_terms
 from pann.numerics.least_squares import depends, solve
 from pann.pde.collocation import Block, make_block
 from pann.pde.conditions import Dirichlet, Initial, Neumann, Robin, values_at
@@ -59,6 +60,9 @@ MOST_STEPS, SLOW, HOPELESS = 30, 0.3, 0.9
 # Relative sizes of the last step.
 DONE, ROUNDING = 1e-13, 1e-9
 NUM_FRESH = 400
+# Growth over the whole of time that rounding may have, and the relative residual with which it is
+# none of the equation.
+GROWTH, SPURIOUS = 100.0, 1e-3
 # A tail of which half as long a window leaves more is not one in time.
 STUCK = 0.25
 # A higher degree that leaves more of the residual is not worth it.
@@ -163,7 +167,7 @@ class Space:
         self.in_time = [order[at] for order in self.orders]
         self.tables = self._tables(self.points)
         self.fresh_tables = self._tables(self.fresh)
-        self.weight = len(self.points) ** -0.5
+        self.misfit = 0.0  # of the initial state
 
     def _tables(self, points: Float[np.ndarray, "points d"]) -> dict[tuple[int, ...], np.ndarray]:
         return {order: self.basis.table(points, order) for order in dict.fromkeys(self.in_space)}
@@ -187,15 +191,22 @@ class Space:
         zero = (0,) * len(self.in_space[0])
         points = np.concatenate([self.points, self.box.boundary.points(4 * self.size)[0]])
         at = np.insert(points, self.problem.domain.time_number, start, axis=1)
-        table = self.basis.table(points, zero)
+        at_fresh = np.insert(self.fresh, self.problem.domain.time_number, start, axis=1)
+        table, fresh_table = (self.basis.table(each, zero) for each in (points, self.fresh))
         for condition in self.problem.conditions:
             if isinstance(condition, Initial):
                 values = values_at(condition.value, self.problem.domain, at)
+                fresh_values = values_at(condition.value, self.problem.domain, at_fresh)
                 field = self.problem.field_number(condition)
-                state[condition.order, :, field] = solve(table.copy(), values[:, None])[0][:, 0]
+                found = solve(table.copy(), values[:, None])[0][:, 0]
+                state[condition.order, :, field] = found
+                left = float(np.linalg.norm(fresh_table @ found - fresh_values))
+                self.misfit = max(self.misfit, left / (float(np.linalg.norm(fresh_values)) or 1.0))
         return state
 
-    def carried(self, old: ShapeBasis, state: State) -> State:
+    def carried(
+        self, old: ShapeBasis, state: Float[np.ndarray, "order before fields"]
+    ) -> Float[np.ndarray, "order terms fields"]:
         """A state in these functions."""
         zero = (0,) * len(self.in_space[0])
         points = np.concatenate([self.points, self.box.boundary.points(4 * self.size)[0]])
@@ -221,17 +232,20 @@ class Space:
         for number, condition in enumerate(each[0][0]):
             placed = [of_time[1][number] for of_time in each]
             operator: Any = placed[0].operator
-            table = functools.lru_cache(lambda order: self.basis.table(placed[0].points, order).T)
-            rows = [
-                np.asarray(
-                    p.operator(lambda _, order, table=table: table(order), p.points, {})[0]
-                ).T
-                for p in placed
-            ]
+            points = placed[0].points
+            tables = {
+                order: self.basis.table(points, order).T for order in in_terms(placed[0].orders)
+            }
+            rows = [_rows_of(p.operator, tables) for p in placed]
             scale = CONDITION_WEIGHT * len(placed[0].points) ** -0.5 * condition.weight
-            values = np.stack([p.target[:, 0] for p in placed])
+            values = np.stack([p.target.reshape(-1) for p in placed])
             found.append(Held(operator.field, scale * np.stack(rows), scale * values))
         return found
+
+
+def _rows_of(operator: Any, tables: dict[Any, np.ndarray]) -> np.ndarray:
+    """A condition of all terms at its points, from their tables, transposed."""
+    return np.asarray(operator(lambda _, order: tables[order], None, {})[0]).T
 
 
 def _at(condition: Any, name: str, now: float) -> Any:
@@ -285,17 +299,21 @@ class Factor(NamedTuple):
             q, r = np.linalg.qr(matrix[:, used] / lengths[used])
         return Factor(q, r, used, lengths)
 
-    def solve(self, right: Complex[np.ndarray, " rows"]) -> Complex[np.ndarray, " columns"]:
-        found = np.zeros(len(self.lengths), complex)
+    def solve(self, right: Complex[np.ndarray, "rows *any"]) -> Complex[np.ndarray, "columns *any"]:
+        found = np.zeros((len(self.lengths), *right.shape[1:]), complex)
         found[self.used] = scipy.linalg.solve_triangular(self.r, self.q.conj().T @ right)
-        return found / self.lengths
+        return (found.T / self.lengths).T
 
 
 class Factors(NamedTuple):
-    """Of the systems of half of the eigenvectors of D, and what rows of conditions count there."""
+    """Of the systems of half of the eigenvectors of D, and what rows of conditions count there.
+
+    `parts` are the rows of the equation by the order in time of what they multiply.
+    """
 
     length: float
     each: list[tuple[int, float, Factor]]
+    parts: list[Float[np.ndarray, "rows columns"]]
 
 
 class Window:
@@ -338,34 +356,88 @@ class Window:
 
     def factors(self, slopes: Float[np.ndarray, "orders fields nodes points residuals"]) -> Factors:
         """With the coefficients of the equation averaged over the nodes."""
-        space, mean = self.space, slopes.mean(axis=2)
-        highest, found = max(space.time_order), []
+        space, parts = self.space, self._parts(slopes.mean(axis=2))
+        below = []
+        for held in self.held:
+            rows = np.zeros((held.rows.shape[1], parts[0].shape[1]))
+            rows[:, held.field * space.size : (held.field + 1) * space.size] = held.rows.mean(
+                axis=0
+            )
+            below.append(rows)
+        found = []
         for number, value in enumerate(self.times.numbers):
             if value.imag < 0.0:
                 continue
             rate = value / self.length
-            columns = []
-            for field in range(space.num_fields):
-                own: Any = 0.0
-                for order, (of, power) in enumerate(
-                    zip(space.in_space, space.in_time, strict=True)
-                ):
-                    if np.any(mean[order, field]):
-                        slope = mean[order, field].T[:, :, None] * rate**power
-                        own = own + slope * space.tables[of]
-                # Rows as the residual has them: points, then equations.
-                columns.append(np.moveaxis(own, 0, 1).reshape(-1, space.size))
-            equation = np.concatenate(columns, axis=1)
             # Conditions count as much as where nothing changes in time.
-            times = max(1.0, abs(rate) ** highest)
-            below = []
-            for held in self.held:
-                rows = np.zeros((held.rows.shape[1], equation.shape[1]))
-                own_columns = slice(held.field * space.size, (held.field + 1) * space.size)
-                rows[:, own_columns] = times * held.rows.mean(axis=0)
-                below.append(rows)
-            found.append((number, times, Factor.of(np.concatenate([equation, *below]))))
-        return Factors(self.length, found)
+            weight = max(1.0, abs(rate) ** (len(parts) - 1))
+            equation = sum(part * rate**order for order, part in enumerate(parts))
+            matrix = np.concatenate([equation, *(weight * rows for rows in below)])
+            found.append((number, weight, Factor.of(matrix)))
+        return Factors(self.length, found, parts)
+
+    def _parts(self, mean: Float[np.ndarray, "orders fields points residuals"]) -> list[np.ndarray]:
+        """The equation's columns, field by field, for each order in time."""
+        space, num_rows = self.space, mean.shape[2] * mean.shape[3]
+        parts = [
+            np.zeros((num_rows, space.num_fields * space.size))
+            for _ in range(max(space.in_time) + 1)
+        ]
+        for order, (of, power) in enumerate(zip(space.in_space, space.in_time, strict=True)):
+            for field in range(space.num_fields):
+                # Rows as the residual has them: points, then equations.
+                own = mean[order, field][:, :, None] * space.tables[of][:, None, :]
+                columns = slice(field * space.size, (field + 1) * space.size)
+                parts[power][:, columns] += own.reshape(num_rows, space.size)
+        return parts
+
+    def growing(self, factors: Factors, share: float) -> Float[np.ndarray, "states states"] | None:
+        """What takes those parts out of a state that grow without satisfying the equation.
+
+        Least squares are no Galerkin method: where waves are too short for the functions in space,
+        frequencies may have an imaginary part. Rounding would grow with it from window to window.
+        """
+        times, parts, size = self.times, factors.parts, self.length
+        order = len(parts) - 1
+        count = parts[0].shape[1]
+        step = np.zeros((order * count, order * count))
+        once = times.start / size
+        # By order in time, what the nodes have of the state and of its derivative.
+        of_state = [None, once, times.derivative @ once / size]
+        of_slope = [None, None, once]
+        for number, _, factor in factors.each:
+            into = times.inverse[number]
+            starts = [of_state, of_slope][:order]
+            right = np.concatenate(
+                [
+                    sum(
+                        (into @ each[k]) * parts[k]
+                        for k in range(1, order + 1)
+                        if each[k] is not None
+                    )
+                    for each in starts
+                ],
+                axis=1,
+            )
+            found = -factor.solve(np.pad(right, [(0, len(factor.q) - len(right)), (0, 0)]))
+            twice = 2.0 if times.numbers[number].imag else 1.0
+            for k in range(order):
+                at_end = twice * times.vectors[-1, number] * (times.numbers[number] / size) ** k
+                step[k * count : (k + 1) * count] += np.real(at_end * found)
+        if order == 2:
+            step[count:, :count] += once[-1] * np.eye(count)
+        values, vectors = scipy.linalg.eig(step)
+        worse = np.flatnonzero(np.abs(values) > GROWTH**share)
+        rates = np.log(values[worse]) / size
+        fresh = self._fresh_parts()
+        own = vectors[:count, worse]
+        each = np.stack([(part @ own) * rates**k for k, part in enumerate(fresh)])
+        left = np.linalg.norm(each.sum(axis=0), axis=0) / np.linalg.norm(each, axis=(0, 1))
+        worse = worse[left > SPURIOUS]
+        if not len(worse):
+            return None
+        inverse = np.linalg.inv(vectors)
+        return np.real(vectors[:, worse] @ inverse[worse])
 
     def step(self, factors: Factors, rows: Float[np.ndarray, "nodes rows"]) -> Nodal:
         """What makes the linearized rows vanish."""
@@ -379,6 +451,18 @@ class Window:
             solved = factor.solve(right)
             found += twice * np.real(times.vectors[:, number, None] * solved)
         return np.moveaxis(found.reshape(len(rows), space.num_fields, space.size), 1, 2)
+
+    def _fresh_parts(self) -> list[np.ndarray]:
+        """The equation's columns at points not used, linearized about zero."""
+        space = self.space
+        channels = jnp.zeros((len(space.orders), self.fresh.num_points, space.num_fields))
+        _, slopes = _linearized(self.fresh, channels)
+        half = np.asarray(slopes)[:, :, : len(space.fresh)]
+        tables, space.tables = space.tables, space.fresh_tables
+        try:
+            return self._parts(half)
+        finally:
+            space.tables = tables
 
     def fresh_residual(self, nodal: Nodal) -> tuple[float, float]:
         """The root mean square residual at points not used, and that of the terms there."""
@@ -411,6 +495,9 @@ class March:
         self.sizes = np.full(self.space.num_fields, 1e-300)
         self.terms, self.goal, self.rejected = 1e-300, RESIDUAL, 0
         self.stopped: str | None = None
+        self.last: Window | None = None
+        self.seen: Factors | None = None
+        self.spurious: Any = None
 
     def run(self) -> str:
         """March to the end of time, or to where it does not go on; says why there is no more."""
@@ -443,7 +530,7 @@ class March:
                     )
                 continue
             self.done.append(found)
-            self.state = found.state
+            self.state = self.cleaned(found.state)
             done, last = done + 1, math.inf
             if found.tail < ROOM**2 * self.tail and done % 2 == 0 and level > 0:
                 level, done = level - 1, done // 2
@@ -455,7 +542,9 @@ class March:
         nodal = np.repeat(self.state[:1], len(self.times.nodes), axis=0)
         factors = self.factors if self.factors and self.factors.length == length else None
         is_new, last = False, math.inf
-        for number in range(1, MOST_STEPS + 1):
+        steps = 0
+        while steps < MOST_STEPS:
+            steps += 1
             rows, slopes = window.residual(nodal)
             if not np.all(np.isfinite(rows)):
                 return None
@@ -465,8 +554,6 @@ class March:
             nodal = nodal - step
             norms = np.linalg.norm(nodal, axis=(0, 1)) + self.sizes * len(nodal) ** 0.5
             size = float(np.max(np.linalg.norm(step, axis=(0, 1)) / norms))
-            if DEBUG:
-                print(begin, length, number, size, is_new)
             if size <= DONE or (size <= ROUNDING and size > SLOW * last):
                 break
             if size > SLOW * last:
@@ -477,8 +564,8 @@ class March:
             last = size
         else:
             return None
-        self.factors = factors
-        return self.described(window, nodal, begin, length, number)
+        self.factors, self.last = factors, window
+        return self.described(window, nodal, begin, length, steps)
 
     def described(
         self, window: Window, nodal: Nodal, begin: float, length: float, steps: int
@@ -499,9 +586,28 @@ class March:
             state[order] = each[-1]
         end = begin + length
         relative = residual / self.terms
-        if DEBUG:
-            print("solved", begin, length, steps, tail, relative, self.space.basis)
+        if not self.done:
+            relative = max(relative, self.space.misfit)
         return Solved(begin, end, self.space.basis, coefficients, state, steps, tail, relative)
+
+    def cleaned(self, state: State) -> State:
+        """Without what grows though it satisfies no equation."""
+        if self.factors is not self.seen:
+            self.seen, self.spurious = self.factors, None
+            if self.factors is not None and self.last is not None:
+                self.spurious = self.last.growing(
+                    self.factors, self.factors.length / (self.end - self.begin)
+                )
+        if self.spurious is None:
+            return state
+        order = self.spurious.shape[0] // (self.space.size * self.space.num_fields)
+        flat = np.moveaxis(state[:order], 1, 2).ravel()
+        flat = flat - self.spurious @ flat
+        kept = state.copy()
+        kept[:order] = np.moveaxis(
+            flat.reshape(order, self.space.num_fields, self.space.size), 1, 2
+        )
+        return kept
 
     def in_more_functions(self, found: Solved) -> Solved:
         """The window in as many functions of space as lessen its residual."""
@@ -526,7 +632,6 @@ class March:
         return space.carried(old, self.state) if self.done else space.initial()
 
 
-DEBUG = True
 ALL_DONE = "all windows done"
 
 
@@ -582,4 +687,5 @@ def _up_to(domain: Box, end: float) -> Box:
     low, high = domain.times
     if abs(end - high) <= 1e-9 * (high - low):
         return domain
+    assert domain.shape is not None
     return Box.of_shape(domain.shape, {str(domain.time): (low, end)})

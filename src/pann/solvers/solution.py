@@ -306,6 +306,8 @@ def _next(solution: Solution) -> str:
             more = 10 * (solution.method.max_unknowns or 0)
             return f"give more unknowns, pann.Elements(max_unknowns={more:_})"
         return f"give a higher degree, pann.Elements(degree={(solution.method.degree or 0) + 4})"
+    if solution.model.domain.shape is not None and isinstance(solution.method, Windows):
+        return f"give a smaller tail, pann.Windows(tail={0.01 * (solution.method.tail or 1.0):g})"
     if "tail in time" in report.history:
         return "give a smaller tolerance, pann.solve(problem, tolerance=...), or more windows"
     if model.num_units and model.num_terms:
