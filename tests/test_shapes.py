@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import sys
 
 import jax.numpy as jnp
 import numpy as np
@@ -304,6 +305,16 @@ def test_shapes_are_compared_by_value():
     )
 
 
+def test_shapes_are_readable():
+    assert repr((SQUARE - Disk(radius=0.5).moved(x=1)).renamed(disk="inner")) == (
+        "(Rectangle(x=(-1, 1), y=(-1, 1)) - Disk(radius=0.5).moved(1, 0)).renamed(disk='inner')"
+    )
+    assert (
+        repr(SQUARE.boundary["left", "top"])
+        == "Boundary(left, top of Rectangle(x=(-1, 1), y=(-1, 1)))"
+    )
+
+
 def test_a_curve_closes_after_1_or_after_2_pi():
     once = Curve(lambda t: (np.cos(2 * np.pi * t), np.sin(2 * np.pi * t)))
     backward = Curve(lambda t: (math.cos(t), -math.sin(t)))
@@ -439,6 +450,16 @@ def test_uniform_points_of_a_patch_are_as_many_as_asked():
     points, _, weights = boundary.points(1000, "uniform", seed=1)
     assert 998 <= len(points) <= 1002
     assert weights.sum() == pytest.approx(boundary.length)
+
+
+def test_other_meshes_need_a_package(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "trimesh", None)
+    (tmp_path / "cube.ply").write_bytes(b"ply")
+    with pytest.raises(FileError, match=r"not installed: pip install pann\[mesh\]"):
+        Mesh(tmp_path / "cube.ply")
+    (tmp_path / "cube.stl").write_text("solid cube vertex 1 2")
+    with pytest.raises(FileError, match="is no STL file"):
+        Mesh(tmp_path / "cube.stl")
 
 
 @pytest.mark.parametrize("kind", ["binary", "text"])

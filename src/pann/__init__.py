@@ -31,7 +31,18 @@ from pann.reader import load
 from pann.regression.batch import fit_together
 from pann.regression.fit import Fit, fit, relative_l2
 from pann.runs import sweep
-from pann.shapes import Curve, Disk, Ellipse, Polygon, Rectangle
+from pann.shapes import (
+    Ball,
+    Cuboid,
+    Curve,
+    Cylinder,
+    Disk,
+    Ellipse,
+    Implicit,
+    Mesh,
+    Polygon,
+    Rectangle,
+)
 from pann.solvers.batch import solve_together
 from pann.solvers.eigen import Eigenpairs, eigen
 from pann.solvers.folder import Folder
@@ -76,13 +87,16 @@ __all__ = [
     "PANN",
     "Adam",
     "AxisUnits",
+    "Ball",
     "Basis",
     "Box",
     "Collocation",
     "Complementary",
     "Constant",
     "Cosine",
+    "Cuboid",
     "Curve",
+    "Cylinder",
     "Data",
     "Dirichlet",
     "Disk",
@@ -96,11 +110,13 @@ __all__ = [
     "GaussNewton",
     "Glorot",
     "Hybrid",
+    "Implicit",
     "Initial",
     "Integral",
     "Interface",
     "KeepIfBetter",
     "LeastSquares",
+    "Mesh",
     "Neumann",
     "PANNRegressor",
     "PeriodicFeatures",

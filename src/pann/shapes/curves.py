@@ -100,7 +100,7 @@ class Through:
 
 
 @final
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Curve(Shape):
     """The inside of a closed curve t -> (x(t), y(t)), which closes after t = 1 or t = 2 pi.
 

@@ -58,7 +58,7 @@ class Rectangle(Shape):
 
 
 @final
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Disk(Shape):
     """All points no farther than the radius from the center; its part is "disk"."""
 
@@ -81,7 +81,7 @@ class Disk(Shape):
 
 
 @final
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Ellipse(Shape):
     """An ellipse with two radii, turned counterclockwise by an angle; its part is "ellipse"."""
 

@@ -45,6 +45,12 @@ class Shape(Region):
     def level(self, points: Points) -> Levels:
         """Negative inside, zero on the boundary, and never larger than the distance to it."""
 
+    def __repr__(self) -> str:
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        given = [(each.name, getattr(self, each.name), each.default) for each in fields]
+        said = [f"{name}={value!r}" for name, value, default in given if value != default]
+        return f"{type(self).__name__}({', '.join(said)})"
+
     @property
     def dimension(self) -> int:
         return len(self.names)

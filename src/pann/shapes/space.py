@@ -16,7 +16,7 @@ from pann.shapes.shape import Levels, Points, Shape, with_other_names
 
 
 @final
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Ball(Shape):
     """All points no farther than the radius from the center, in three dimensions or more.
 
