@@ -8,6 +8,7 @@ import sys
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.optimize
 import scipy.special
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -324,6 +325,26 @@ def test_a_curve_closes_after_1_or_after_2_pi():
         assert np.allclose(points, normals, rtol=0, atol=1e-14)
 
 
+@pytest.mark.parametrize("waves", [31, 64, 200])
+def test_short_waves_on_a_curve_are_seen(waves):
+    """As many as a coarse rule has points, so that all of these have the same radius."""
+    radius = lambda t: 1 + 0.01 * np.cos(waves * t)
+    shape = Curve(lambda t: (radius(t) * np.cos(t), radius(t) * np.sin(t)))
+    assert shape.area == pytest.approx(math.pi * (1 + 0.5e-4), rel=1e-13)
+    top = scipy.optimize.minimize_scalar(
+        lambda t: -radius(t) * np.sin(t), (math.pi / 2 - 1 / waves, math.pi / 2 + 1 / waves)
+    )
+    assert shape.upper[0] == pytest.approx(1.01, abs=1e-14)
+    assert shape.upper[1] >= -top.fun - 1e-12
+    points, normals, _ = shape.boundary.points(300)
+    assert shape.inside(points).all()
+    assert not shape.inside(points + 1e-9 * normals).any()
+    cut = shape - Rectangle(x=(-2, 2), y=(-2, 0))
+    assert cut.boundary["bottom" if "bottom" in cut.boundary.names else "top"].length == (
+        pytest.approx(radius(0) + radius(math.pi), abs=1e-12)
+    )
+
+
 def test_a_curve_through_points_meets_them():
     given = [(math.cos(k / 5), math.sin(k / 5) / 2) for k in range(31)]
     level = PLANE["through"][0].level(np.array(given))
@@ -567,6 +588,7 @@ ERRORS = {
         lambda: Curve(lambda t: (np.cos(t), np.abs(np.sin(t)) - 0.5 * np.cos(t) ** 2)),
         "not smooth, least of all near t",
     ),
+    "point": (lambda: Curve(lambda t: (1.0, 2.0)), r"the curve stays at \(1.0, 2.0\)"),
     "cusp": (lambda: Curve(lambda t: (np.cos(t) ** 3, np.sin(t) ** 3)), "turns back near"),
     "five points": (lambda: Curve.through([(0, 0), (1, 0), (1, 1)]), "at least six points"),
     "number of a corner": (lambda: Curve.through(FOIL, corners=(99,)), "corners are numbers of"),

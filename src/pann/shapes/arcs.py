@@ -30,6 +30,11 @@ class Path(abc.ABC):
     is_closed: bool = False
     is_straight: bool = False
 
+    @property
+    @abc.abstractmethod
+    def samples(self) -> int:
+        """So many equispaced points show all that it does."""
+
     @abc.abstractmethod
     def points(self, t: Parameters) -> Plane:
         """Where the path is."""
@@ -47,6 +52,7 @@ class Segment(Path):
     first: tuple[float, float]
     last: tuple[float, float]
     is_straight = True
+    samples = 16
 
     def points(self, t: Parameters) -> Plane:
         # Both ends are met exactly this way.
@@ -62,6 +68,7 @@ class Circle(Path):
     """The unit circle, counterclockwise."""
 
     is_closed = True
+    samples = 256
 
     def points(self, t: Parameters) -> Plane:
         return np.column_stack([np.cos(2 * np.pi * t), np.sin(2 * np.pi * t)])
@@ -197,7 +204,7 @@ class Part:
         """The length, and what the arc adds to the area: half the integral of x dy - y dx."""
         before = np.full(2, np.inf)
         # No multiples of each other, or what repeats as often as the nodes is seen nowhere.
-        for count in (1, 37, 101, 211, 433, 877, 1753):
+        for count in (1, 37, 101, 211, 433, 877, 1753, *((3511, 7027) if self.is_closed else ())):
             nodes, weights = self.rule(count)
             across = np.sum(self.point(nodes) * self.normal(nodes), axis=1)
             now = np.array([weights.sum(), weights @ across / 2])
@@ -220,6 +227,11 @@ class Part:
         """Its share of the area by Green's theorem."""
         return self._integrals[1]
 
+    @property
+    def fine(self) -> Parameters:
+        """Parameters close enough to see all that it does."""
+        return np.linspace(0, 1, self.path.samples + 1)
+
     @functools.cached_property
     def ends(self) -> Float[np.ndarray, "2 2"]:
         return self.point(np.array([0.0, 1.0]))
@@ -229,7 +241,7 @@ class Part:
         reach = (self.ends @ directions.T).max(axis=0)
         if self.is_straight:
             return reach
-        t = np.linspace(0, 1, 257)
+        t = self.fine
         rising = self.tangent(t) @ directions.T > 0
         tops, which = np.nonzero(rising[:-1] & ~rising[1:])
         along = lambda points: np.sum(points * directions[which], axis=1)
@@ -270,7 +282,7 @@ class Part:
         self, shares: Parameters, density: Callable[[Plane], Parameters] | None = None
     ) -> Parameters:
         """Where these shares of the length are behind, or of the integral of a density."""
-        t = np.linspace(0, 1, 2001)
+        t = np.linspace(0, 1, 8 * self.path.samples + 1)
         speed = np.linalg.norm(self.tangent(t), axis=1)
         if density is not None:
             speed *= np.maximum(density(self.point(t)), 0)
@@ -280,8 +292,8 @@ class Part:
     def chosen(self, state: Callable[[Plane, Plane], Bool[np.ndarray, " points"]]) -> list["Part"]:
         """Its pieces where a state of points and normals is true."""
         holds = lambda t: state(self.point(t), self.normal(t))
-        t = (np.arange(514) - 0.5) / 512
-        t[[0, -1]] = 0, 1
+        t = np.append(0, (np.arange(2 * self.path.samples) + 0.5) / (2 * self.path.samples))
+        t = np.append(t, 1)
         states = holds(t)
         if self.is_closed and states[0]:
             # Begin where it is not true, so that no piece goes on at the other end.
@@ -327,7 +339,7 @@ class Part:
         return [self.cut(*ends) for ends in left]
 
     def distance(self, points: Plane) -> Float[np.ndarray, " points"]:
-        t = np.linspace(0, 1, 2 if self.is_straight else 257)
+        t = self.fine
         _, first = scipy.spatial.cKDTree(self.point(t)).query(points)
         return np.linalg.norm(points - self.point(self.nearest(points, t[first])), axis=1)
 
@@ -358,9 +370,8 @@ def changes(part: Part, trim: Trim) -> Float[np.ndarray, " cuts"]:
     size, tolerance = trim.size, trim.tolerance
     if trim.is_apart(part):
         return np.zeros(0)
-    t = np.linspace(0, 1, 17 if part.is_straight else 257)
-    if part.is_closed:
-        t += 0.012371  # where the loop is opened, a cut is unlikely
+    # Where a loop is opened, a cut is unlikely this way.
+    t = part.fine + (0.012371 if part.is_closed else 0.0)
     t = np.union1d(t, _around(part, t, size, corners))
     values = level(part.point(t))
     while True:

@@ -30,8 +30,13 @@ LARGEST = 4096  # modes of a curve
 class Fourier(Path):
     """A closed curve x + iy = sum_k c_k exp(2 pi i k t)."""
 
-    coefficients: Complex[np.ndarray, " modes"]  # an odd number, from the lowest frequency on
+    # An odd number, from the lowest frequency on.
+    coefficients: Complex[np.ndarray, " modes"] = dataclasses.field(repr=False)
     is_closed = True
+
+    @property
+    def samples(self) -> int:
+        return max(256, 4 * len(self.coefficients))
 
     def points(self, t: Parameters) -> Plane:
         return self._sum(t, self.coefficients)
@@ -57,7 +62,11 @@ class Fourier(Path):
 class Chebyshev(Path):
     """An arc x + iy = sum_k c_k T_k(2t - 1)."""
 
-    coefficients: Complex[np.ndarray, " modes"]
+    coefficients: Complex[np.ndarray, " modes"] = dataclasses.field(repr=False)
+
+    @property
+    def samples(self) -> int:
+        return max(256, 4 * len(self.coefficients))
 
     def points(self, t: Parameters) -> Plane:
         return self._sum(t, self.coefficients)
@@ -77,6 +86,10 @@ class Spline(Path):
 
     spline: "scipy.interpolate.BSpline"
     is_closed: bool
+
+    @property
+    def samples(self) -> int:
+        return max(256, 8 * len(self.spline.c))
 
     def points(self, t: Parameters) -> Plane:
         return np.asarray(self.spline(self._in_period(t)))
@@ -179,40 +192,48 @@ def _paths(function: Callable[..., Any] | Through, corners: tuple[float, ...]) -
     return tuple(paths)
 
 
-def fourier(values: Callable[[Parameters], Plane]) -> Fourier | None:
-    """The series of a function of period 1, if it has converged."""
-    count = 32
-    while count <= LARGEST:
+def fourier(values: Callable[[Parameters], Plane]) -> Path | None:
+    """The series of a function of period 1, if it converges."""
+
+    def series(count: int) -> tuple[Path, float]:
         x, y = values(np.arange(count) / count).T
-        if not np.isfinite(x + y).all():
-            return None
         coefficients = np.fft.fftshift(np.fft.fft(x + 1j * y)) / count
-        frequencies = abs(np.arange(count) - count // 2)
+        frequencies, sizes = abs(np.arange(count) - count // 2), abs(coefficients)
+        scale, tail = (sizes[frequencies > lowest].max() for lowest in (0, count // 3))
+        highest = frequencies[~(sizes <= 5e-16 * scale)].max(initial=1)
+        kept = frequencies <= min(highest, count // 2 - 1)
+        return Fourier(coefficients[kept]), tail / scale
+
+    return _converged(values, series, LARGEST)
+
+
+def chebyshev(values: Callable[[Parameters], Plane]) -> Path | None:
+    """The series of a function on [0, 1], if it converges."""
+
+    def series(count: int) -> tuple[Path, float]:
+        x, y = values((1 + np.cos(np.pi * np.arange(count + 1) / count)) / 2).T
+        parts = scipy.fft.dct(np.stack([x, y]), type=1, axis=1) / count
+        parts[:, [0, -1]] /= 2
+        coefficients, cut = parts[0] + 1j * parts[1], 2 * count // 3
         sizes = abs(coefficients)
-        scale = sizes[frequencies > 0].max()
-        tail = sizes[frequencies > count // 3].max()
-        if tail <= 1e-14 * scale or (count == LARGEST and tail <= 1e-10 * scale):
-            highest = min(frequencies[sizes > 5e-16 * scale].max(), count // 2 - 1)
-            return Fourier(coefficients[frequencies <= highest])
-        count *= 2
-    return None
+        return Chebyshev(coefficients[:cut]), sizes[cut:].max() / sizes[1:].max()
+
+    return _converged(values, series, LARGEST // 4)
 
 
-def chebyshev(values: Callable[[Parameters], Plane]) -> Chebyshev | None:
-    """The series of a function on [0, 1], if it has converged."""
-    count = 16
-    while count <= LARGEST // 4:
-        angles = np.pi * np.arange(count + 1) / count
-        x, y = values((1 + np.cos(angles)) / 2).T
-        if not np.isfinite(x + y).all():
-            return None
-        coefficients = scipy.fft.dct(np.stack([x, y]), type=1, axis=1) / count
-        coefficients[:, [0, -1]] /= 2
-        series = coefficients[0] + 1j * coefficients[1]
-        scale = abs(series[1:]).max()
-        tail = abs(series[2 * count // 3 :]).max()
-        if tail <= 1e-14 * scale or (count == LARGEST // 4 and tail <= 1e-10 * scale):
-            return Chebyshev(series[: 2 * count // 3])
+def _converged(
+    values: Callable[[Parameters], Plane], series: Callable[[int], tuple[Path, float]], largest: int
+) -> Path | None:
+    count, elsewhere = 32, 0.618033988749895 * np.arange(1, 102) % 1
+    expected = values(elsewhere)
+    while count <= largest and np.isfinite(expected).all():
+        path, tail = series(count)
+        tolerance = 1e-14 if count < largest else 1e-10
+        if tail <= tolerance:
+            # What repeats as often as the points is no constant.
+            error = abs(path.points(elsewhere) - expected).max()
+            if error <= 100 * tolerance * np.ptp(expected, axis=0).max():
+                return path
         count *= 2
     return None
 
@@ -243,6 +264,8 @@ def _period(function: Callable[..., Any]) -> float:
             f"{ends[:2].tolist()} at t = 0 and 0.37"
         )
     size = np.ptp(ends, axis=0).max()
+    if not size:
+        raise ValueError(f"the curve stays at {tuple(ends[0].tolist())}; it should go around once")
     for period, end in ((1.0, ends[2]), (2 * np.pi, ends[3])):
         if abs(end - ends[0]).max() <= 1e-10 * size:
             return period
@@ -293,7 +316,8 @@ def _splines(points: Plane, corners: Sequence[int]) -> tuple[Path, ...]:
 def _check_simple(parts: Sequence[Part]) -> None:
     """Refuse a curve that turns back or crosses itself."""
     for part in parts:
-        t = (np.arange(2000 + part.is_closed) + 0.5) / 2000
+        count = 8 * part.path.samples
+        t = (np.arange(count + part.is_closed) + 0.5) / count
         tangents = part.tangent(t)
         back = np.flatnonzero(np.sum(tangents[1:] * tangents[:-1], axis=1) <= 0)
         if back.size:
@@ -302,9 +326,7 @@ def _check_simple(parts: Sequence[Part]) -> None:
                 f"the curve turns back near ({x:.4g}, {y:.4g}); if it has a corner there, give its "
                 "value of t: Curve(..., corners=(0.5,))"
             )
-    count = 1000 // len(parts) + 2
-    t = np.arange(count) / count
-    points = np.concatenate([part.point(t) for part in parts])
+    points = np.concatenate([part.point(part.fine[:-1]) for part in parts])
     pairs = crossings(points, np.roll(points, -1, axis=0))
     if len(pairs):
         x, y = points[pairs[0, 0]]

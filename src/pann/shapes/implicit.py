@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from pann.domain import Box
-from pann.shapes.arcs import Parameters, Part, Plane
+from pann.shapes.arcs import Parameters, Part, Path, Plane
 from pann.shapes.checks import axes_of, keep
 from pann.shapes.curves import Fourier, evaluate, fourier
 from pann.shapes.outline import Outline
@@ -28,7 +28,8 @@ CELLS = 300  # of the grid, along each axis
 class Implicit(Shape):
     """Where f(x, y) < 0: `Implicit(lambda x, y: x**4 + y**4 - 1, x=(-2, 2), y=(-2, 2))`.
 
-    The intervals bound the shape. The zeros of f are smooth curves, without corners.
+    The intervals bound the shape, whose pieces are looked for on a grid of 300 cells along each.
+    The zeros of f are smooth curves, without corners.
     """
 
     function: Callable[..., Any]
@@ -47,7 +48,7 @@ class Implicit(Shape):
                 f"y=(-2, 2)), got {len(axes)}"
             )
         keep(self, function=function, domain=Box(**axes), name=name)  # type: ignore[arg-type]
-        _loops(self.function, self.domain)
+        self._check()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -67,6 +68,14 @@ class Implicit(Shape):
 
     def level(self, points: Plane) -> Float[np.ndarray, " points"]:
         return self._outline.level(points)
+
+    def _check(self) -> None:
+        """Refuse loops that are not the zeros of the function."""
+        points, values = _grid(self.function, self.domain)
+        wrong = (self.level(points) < 0) != (values < 0)
+        far = np.flatnonzero(wrong & (abs(self.level(points)) > 1e-9 * self.size))
+        if far.size:
+            raise ValueError(_not_smooth(points[far[0]]))
 
     def __repr__(self) -> str:
         return f"Implicit({self.function}, {axes_of(self.domain)})"
@@ -89,17 +98,24 @@ def outward(function: Callable[..., Any], domain: Box, part: Part) -> float:
     return float(np.sum(slopes(function, domain, part.point(t))[1] * part.normal(t)))
 
 
-@functools.lru_cache(maxsize=256)
-def _loops(function: Callable[..., Any], domain: Box) -> tuple[Fourier, ...]:
+def _grid(function: Callable[..., Any], domain: Box) -> tuple[Plane, Float[np.ndarray, " points"]]:
+    """The points of a grid, and the values there."""
     axes = [np.linspace(*ends, CELLS + 1) for ends in zip(domain.lower, domain.upper, strict=True)]
-    x, y = np.meshgrid(*axes)
-    values = evaluate(function, x.ravel(), y.ravel())
+    points = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
+    values = evaluate(function, *points.T)
     if values.shape[1] != 1 or not np.isfinite(values).all():
         raise ValueError(
             "the function of an implicit shape returns a finite number at each point, got "
             f"{values[~np.isfinite(values).all(axis=1)][:1].tolist() or values[:1].tolist()}"
         )
-    grid = values.reshape(x.shape)
+    return points, values[:, 0]
+
+
+@functools.lru_cache(maxsize=256)
+def _loops(function: Callable[..., Any], domain: Box) -> tuple[Path, ...]:
+    points, values = _grid(function, domain)
+    shape = (CELLS + 1, CELLS + 1)
+    x, y, grid = points[:, 0].reshape(shape), points[:, 1].reshape(shape), values.reshape(shape)
     if not (grid < 0).any():
         raise ValueError(
             f"f is nowhere negative on a grid of {CELLS} cells along each of {axes_of(domain)}; an "
@@ -117,7 +133,7 @@ def _loops(function: Callable[..., Any], domain: Box) -> tuple[Fourier, ...]:
     return tuple(_loop(function, domain, np.asarray(line)) for line in lines)
 
 
-def _loop(function: Callable[..., Any], domain: Box, line: Plane) -> Fourier:
+def _loop(function: Callable[..., Any], domain: Box, line: Plane) -> Path:
     """The loop of zeros next to a polygon."""
     lengths = np.linalg.norm(np.diff(line, axis=0), axis=1)
     along = np.append(0, np.cumsum(lengths)) / lengths.sum()
@@ -131,10 +147,13 @@ def _loop(function: Callable[..., Any], domain: Box, line: Plane) -> Fourier:
             length = Part("", found).length
             if abs(length / lengths.sum() - 1) < 1e-2:
                 return found
-    x, y = line[0]
-    raise ValueError(
-        f"the curve f = 0 near ({x:.4g}, {y:.4g}) is not smooth, or f has no slope there; make a "
-        "shape with corners from smooth ones by -, | and &"
+    raise ValueError(_not_smooth(line[0]))
+
+
+def _not_smooth(point: Float[np.ndarray, " 2"]) -> str:
+    return (
+        f"the curve f = 0 near ({point[0]:.4g}, {point[1]:.4g}) is not smooth, or f has no slope "
+        "there; make a shape with corners from smooth ones by -, | and &"
     )
 
 

@@ -166,10 +166,10 @@ def _polygon(part: Part) -> Parameters:
     """Parameters of vertices of a polygon close to an arc."""
     if part.is_straight:
         return np.array([0.0, 1.0])
-    count = 512
+    count = 2 * part.path.samples
     while True:
         t = np.linspace(0, 1, count + 1)
-        if count == 4096 or _gap(part, t) <= 1e-5 * np.ptp(part.point(t), axis=0).max():
+        if count >= 4096 or _gap(part, t) <= 1e-5 * np.ptp(part.point(t), axis=0).max():
             return t
         count *= 2
 
