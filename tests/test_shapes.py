@@ -125,6 +125,20 @@ def test_inside_changes_at_the_boundary(name):
         assert not shape.inside(points + step * normals).any()
 
 
+@pytest.mark.parametrize("far, scale", [(1e6, 1.0), (0.0, 1e-7), (0.0, 1e7)])
+def test_shapes_far_from_the_origin_and_of_any_size(far, scale):
+    """As in files with coordinates of a country, or of a chip."""
+    at = lambda *ends: tuple(far + scale * end for end in ends)
+    seam = Rectangle(x=at(0, 1), y=at(0, 1)) | Rectangle(x=at(1, 2), y=at(0, 2))
+    shape = seam - Disk(center=at(0.5, 0.5), radius=0.3 * scale)
+    assert shape.area == pytest.approx((3 - 0.09 * math.pi) * scale**2, rel=1e-9)
+    assert (len(shape.corners), len(shape.holes)) == (6, 1)
+    points, normals, _ = shape.boundary.points(500)
+    assert shape.inside(points).all()
+    assert shape.inside(points - 1e-7 * scale * normals).all()
+    assert not shape.inside(points + 1e-7 * scale * normals).any()
+
+
 @pytest.mark.parametrize("name", PLANE)
 def test_inside_has_the_area(name):
     shape, _ = PLANE[name]

@@ -201,12 +201,12 @@ class Part:
 
     @functools.cached_property
     def _integrals(self) -> tuple[float, float]:
-        """The length, and what the arc adds to the area: half the integral of x dy - y dx."""
+        """The length, and half the integral of x dy - y dx, x and y measured from its start."""
         before = np.full(2, np.inf)
         # No multiples of each other, or what repeats as often as the nodes is seen nowhere.
         for count in (1, 37, 101, 211, 433, 877, 1753, *((3511, 7027) if self.is_closed else ())):
             nodes, weights = self.rule(count)
-            across = np.sum(self.point(nodes) * self.normal(nodes), axis=1)
+            across = np.sum((self.point(nodes) - self.ends[0]) * self.normal(nodes), axis=1)
             now = np.array([weights.sum(), weights @ across / 2])
             if self.is_straight or abs(now - before).max() <= 4e-15 * abs(now).max():
                 break
@@ -224,8 +224,13 @@ class Part:
 
     @property
     def area(self) -> float:
-        """Its share of the area by Green's theorem."""
-        return self._integrals[1]
+        """Its share of the area by Green's theorem: what lies between it and the origin."""
+        return self.area_from(np.zeros(2))
+
+    def area_from(self, center: Float[np.ndarray, " 2"]) -> float:
+        """What lies between it and a point."""
+        (x, y), (dx, dy) = self.ends[0] - center, self.ends[1] - self.ends[0]
+        return self._integrals[1] + float(x * dy - y * dx) / 2
 
     @property
     def fine(self) -> Parameters:

@@ -17,6 +17,7 @@ from jaxtyping import Complex, Float
 
 from pann.shapes.arcs import Parameters, Part, Path, Plane
 from pann.shapes.checks import axis_names, keep, table
+from pann.shapes.loops import area_of
 from pann.shapes.outline import Outline
 from pann.shapes.plane import NAMES, Point, crossings
 from pann.shapes.shape import Shape
@@ -160,7 +161,7 @@ class Curve(Shape):
     @functools.cached_property
     def parts(self) -> tuple[Part, ...]:
         parts = [Part(self.name, path) for path in _paths(self.function, self.corners_at)]
-        if sum(part.area for part in parts) < 0:
+        if area_of(parts) < 0:
             parts = [part.turned() for part in parts]
         return tuple(parts)
 
@@ -334,5 +335,5 @@ def _check_simple(parts: Sequence[Part]) -> None:
             f"the curve meets itself near ({x:.4g}, {y:.4g}); a shape is bounded by curves that do "
             "not: take pieces, and join the shapes"
         )
-    if abs(sum(part.area for part in parts)) <= 1e-12 * np.ptp(points, axis=0).max() ** 2:
+    if abs(area_of(parts)) <= 1e-12 * np.ptp(points, axis=0).max() ** 2:
         raise ValueError("the curve goes around no area; it should go around the shape once")

@@ -84,6 +84,12 @@ def loops_of(parts: Sequence[Part], size: float) -> list[tuple[Part, ...]]:
     return loops
 
 
+def area_of(parts: Sequence[Part]) -> float:
+    """The area that closed loops of arcs go around, negative where they go clockwise."""
+    # From a point nearby, or coordinates far from the origin would cancel.
+    return float(sum(part.area_from(parts[0].ends[0]) for part in parts))
+
+
 def junctions(
     parts: Sequence[Part], inside: Callable[[Plane], Bool[np.ndarray, " points"]], size: float
 ) -> tuple[Corner, ...]:

@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float
 from pann.domain import Box, Region
 from pann.shapes.arcs import Affine, Part
 from pann.shapes.boundary import Boundary
-from pann.shapes.loops import Corner, Hole, hole_of, junctions, loops_of, successors
+from pann.shapes.loops import Corner, Hole, area_of, hole_of, junctions, loops_of, successors
 from pann.shapes.patches import Patch
 from pann.shapes.trim import Trim
 
@@ -70,6 +70,11 @@ class Shape(Region):
         """The longest side of the bounding box."""
         return float(np.max(np.subtract(self.upper, self.lower)))
 
+    @functools.cached_property
+    def rounding(self) -> float:
+        """What coordinates far from the origin cannot resolve."""
+        return 1e-15 * float(np.max(np.abs([self.lower, self.upper])))
+
     def inside(
         self, points: npt.ArrayLike, tolerance: float = 1e-12
     ) -> Bool[np.ndarray, " points"]:
@@ -80,7 +85,7 @@ class Shape(Region):
                 f"points have a row each and columns {', '.join(self.names)}, got an array of "
                 f"shape {given.shape}"
             )
-        return self.level(given) <= tolerance * self.size
+        return self.level(given) <= tolerance * self.size + self.rounding
 
     def distance(self, points: Points) -> Levels:
         """About how far points outside are from it."""
@@ -104,14 +109,14 @@ class Shape(Region):
     def holes(self) -> tuple[Hole, ...]:
         """The bounded pieces of the outside."""
         loops = loops_of(self.arcs, self.size)
-        inner = [hole_of(loop) for loop in loops if sum(part.area for part in loop) < 0]
+        inner = [hole_of(loop) for loop in loops if area_of(loop) < 0]
         bodies = [part.hole for part in self.parts if isinstance(part, Patch)]
         return (*inner, *(hole for hole in bodies if hole is not None))
 
     @property
     def area(self) -> float:
         """The area of a shape of the plane."""
-        return float(sum(part.area for part in self.arcs))
+        return area_of(self.arcs)
 
     @functools.cached_property
     def volume(self) -> float:
@@ -330,7 +335,7 @@ class Combination(Shape):
         seam = np.flatnonzero(is_seam)
         if seam.size and self.dimension == 2:
             distance = np.min([part.distance(points[seam]) for part in self.arcs], axis=0)
-            off = distance > 2e-12 * self.size
+            off = distance > 2e-12 * self.size + self.rounding
             value[seam[off]] = distance[off] * (-1 if self.operation == "|" else 1)
         elif seam.size:
             step = 1e-9 * self.size
@@ -349,7 +354,7 @@ class Combination(Shape):
             value = np.minimum(first, second)
         else:
             value = np.maximum(first, second if self.operation == "&" else -second)
-        return value, np.maximum(abs(first), abs(second)) <= 1e-12 * self.size
+        return value, np.maximum(abs(first), abs(second)) <= 1e-12 * self.size + self.rounding
 
     @functools.cached_property
     def parts(self) -> tuple[Part | Patch, ...]:

@@ -55,7 +55,7 @@ class Trim:
     @property
     def tolerance(self) -> float:
         """Boundaries that are closer than that are one."""
-        return 1e-11 * self.size
+        return 1e-11 * self.size + 4 * float(self.other.rounding)
 
     @functools.cached_property
     def corners(self) -> Float[np.ndarray, "corners 2"]:
