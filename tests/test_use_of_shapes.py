@@ -250,7 +250,6 @@ def test_integrals_over_elements():
     [
         ({"over": "disc"}, "did you mean 'disk'"),
         ({"over": Disk().boundary}, "take parts of its own boundary"),
-        ({"over": 3}, "a part of the boundary, its name, or None"),
         ({"function": lambda u, nx: u}, "asks for 'nx', which is not among u, x, y"),
         ({"t": 3.0}, "'t' cannot be given: integrals are over all axes"),
     ],
