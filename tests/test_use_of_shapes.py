@@ -332,7 +332,7 @@ def change(key, value):
     "damage, message",
     [
         (change((1, "radius"), -1.0), "a radius is positive, got -1"),
-        (change((1, "center"), [0.0] * 3), "center is 2 finite numbers"),
+        (change((1, "center"), [0.0] * 3), "must be two numbers"),
         (change((1, "kind"), "Path"), "the kind of a shape must be one of rectangle, disk"),
         (change((2, "of"), [0, 0]), "uses a shape twice"),
         (change((2, "of"), [0, 2]), "uses a shape twice, or before it is there"),

@@ -70,6 +70,13 @@ def _numbers(value: Any, what: str) -> tuple[float, ...]:
     return tuple(check_number(each, f"each of {what}") for each in value)
 
 
+def _pair(value: Any, what: str) -> tuple[float, ...]:
+    numbers = _numbers(value, what)
+    if len(numbers) != 2:
+        raise FileError(f"{what} must be two numbers, but is {shown(value)}")
+    return numbers
+
+
 def _rows(value: Any, what: str) -> tuple[tuple[float, ...], ...]:
     return tuple(_numbers(row, f"each row of {what}") for row in check_list(value, what))
 
@@ -128,7 +135,7 @@ def _loop(values: Values) -> Sampled:
 
 
 _WHAT = "a shape"
-NUMBERS = Plain(_numbers, list)
+NUMBERS, PAIR = Plain(_numbers, list), Plain(_pair, list)
 COUNT = Plain(integer(3, MAX_VERTICES))
 CURVE = OneOf(
     "a curve",
@@ -163,9 +170,9 @@ SINGLE = OneOf(
             split=lambda shape: {"axes": axes_of(shape.domain)},
             build=lambda of: Rectangle(**named_axes(of.axes)),
         ),
-        "disk": Record(Disk, _WHAT, {"center": NUMBERS, "radius": NUMBER, "names": NAMES}),
+        "disk": Record(Disk, _WHAT, {"center": PAIR, "radius": NUMBER, "names": NAMES}),
         "ellipse": Record(
-            Ellipse, _WHAT, {"center": NUMBERS, "radii": NUMBERS, "angle": NUMBER, "names": NAMES}
+            Ellipse, _WHAT, {"center": PAIR, "radii": PAIR, "angle": NUMBER, "names": NAMES}
         ),
         "polygon": Record(
             Polygon,
