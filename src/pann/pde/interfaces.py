@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from pann.arguments import call_by_name
 from pann.basis import AnyBasis, ElementBasis, EvolvingBasis, PiecewiseLegendre, ShapeBasis
 from pann.domain import Box
-from pann.arguments import call_by_name
 from pann.pde.conditions import SAME_PLANE, Break, planes, values_anywhere
 from pann.pde.conditions import Values as Given
 from pann.pde.pointwise import held_anyhow, residuals_at
