@@ -853,7 +853,7 @@ def mutate_array(generator, path):
         ("path", mutate_values, 1200, 5),
         ("path", mutate_array, 800, 5),
         ("modified_path", mutate_values, 1200, 5),
-        ("shape_path", mutate_values, 100, 1),
+        ("shape_path", mutate_values, 100, -1),  # a number of a shape moves its bounding box
         ("shape_path", mutate_array, 40, 1),
     ],
 )

@@ -232,7 +232,8 @@ def test_a_linear_problem_is_solved_at_once_and_to_rounding():
     target = np.sin(3 * np.linspace(0, 1, 30))
     expected = table @ np.linalg.lstsq(table, target, rcond=None)[0]
     np.testing.assert_allclose(table @ np.asarray(found.unknowns), expected, atol=1e-13)
-    assert len(found.sums) <= 3
+    # More steps change what rounding leaves, which is not the same on all machines.
+    np.testing.assert_allclose(found.sums[1:], found.sums[-1], rtol=1e-6)
     assert found.reason in ("the last step is at round-off", "the residual no longer falls")
 
 

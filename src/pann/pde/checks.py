@@ -169,9 +169,10 @@ def _check_boundary(domain: Box, boundary: Boundary, what: str) -> None:
         )
 
 
-def _random_points(domain: Box, count: int, share: float = 1.0) -> np.ndarray:
+def _random_points(
+    domain: Box, rng: np.random.Generator, count: int, share: float = 1.0
+) -> np.ndarray:
     """Random points of the domain, of a box in the middle that is so wide."""
-    rng = np.random.default_rng(0)
     if domain.shape is not None:
         return domain.filled(lambda number: rng.random((number, domain.dimension)), count)
     return domain.from_reference(rng.uniform(-share, share, (count, domain.dimension)))
@@ -197,7 +198,7 @@ def _check_functions(problem: Problem, condition: Condition) -> None:
     given = {name: getattr(condition, name) for name in names if hasattr(condition, name)}
     if isinstance(condition, Break | Data | Periodic) or not given:
         return
-    points = _random_points(domain, FEWEST_POINTS)
+    points = _random_points(domain, np.random.default_rng(0), FEWEST_POINTS)
     if isinstance(condition, Dirichlet | Neumann | Robin) and isinstance(condition.faces, Boundary):
         on_parts = condition.faces.points(FEWEST_POINTS)[0]
         points[:, domain.space] = np.resize(on_parts, (FEWEST_POINTS, len(domain.space)))
@@ -379,7 +380,7 @@ def _check_residual(problem: Problem) -> None:
     if not any(any(order) for order in asked.orders):
         raise ValueError("the residual asks for no derivative: is it a differential equation?")
     rng = np.random.default_rng(0)
-    inside = _random_points(problem.domain, NUM_POINTS, 0.9)
+    inside = _random_points(problem.domain, rng, NUM_POINTS, 0.9)
     values = {channel: rng.uniform(0.5, 1.5, NUM_POINTS) for channel in asked.channels}
     # Half of the points, in another order: each must have what it had among all of them.
     some = rng.permutation(NUM_POINTS)[: NUM_POINTS // 2]

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pann.domain import Box
 from pann.shapes.arcs import Plane
@@ -35,7 +34,7 @@ def point(value: Any, dimension: int, what: str) -> tuple[float, ...]:
     return numbers
 
 
-def table(value: npt.ArrayLike, what: str) -> Plane:
+def table(value: Any, what: str) -> Plane:
     """Points of the plane, of finite numbers."""
     try:
         array = np.asarray(value, float)

@@ -7,10 +7,9 @@ import operator
 import os
 import re
 from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
 import numpy as np
-import numpy.typing as npt
 from jaxtyping import Float, Int
 
 from pann.domain import Box
@@ -123,7 +122,7 @@ class Polygon(Shape):
     vertices: tuple[Point, ...]
     names: tuple[str, ...] = NAMES
 
-    def __init__(self, vertices: npt.ArrayLike, names: Sequence[str] = NAMES):
+    def __init__(self, vertices: Any, names: Sequence[str] = NAMES):
         given = table(vertices, "vertices")
         if len(given) > 1 and np.array_equal(given[0], given[-1]):
             given = given[:-1]

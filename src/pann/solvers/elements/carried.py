@@ -73,10 +73,13 @@ def _starts(problem: Problem, space: int) -> Iterator[tuple[float, float]]:
     corners = np.zeros((2, 2))
     corners[:, space], corners[:, 1 - space] = list(ends.values()), begin
     first = values_anywhere(initial.value, domain, corners)
-    size = SAME * max(float(np.max(np.abs(first))), 1e-300)
+    along = np.repeat(corners[:1], NUM_TIMES, axis=0)
+    along[:, space] = np.linspace(*ends.values(), NUM_TIMES)
+    # At the ends alone a function may be zero but for rounding.
+    size = SAME * max(float(np.max(np.abs(values_anywhere(initial.value, domain, along)))), 1e-300)
     slopes = slope_along(domain, initial.value, corners, space) * domain.widths[space]
     seam = np.abs(np.diff(np.stack([first, slopes], axis=1), axis=0))
-    if axis in domain.periodic and np.any(seam > SAME * np.max(np.abs([first, slopes]))):
+    if axis in domain.periodic and np.any(seam > max(size, SAME * float(np.max(np.abs(slopes))))):
         found.append((ends["lower"], begin))
     others = [
         values_anywhere(at_ends[side], domain, corners[k : k + 1])[0] if side in at_ends else own

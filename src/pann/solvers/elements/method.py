@@ -93,7 +93,7 @@ NOT_DETERMINED = (
     "some function can be added to the solution without any change: conditions are missing, or a "
     "constant is free, which pann.Integral(...) chooses"
 )
-NO_BETTER = "no longer better by finer elements"
+NO_FURTHER = "no longer better by finer elements"
 HARDLY_DETERMINED = (
     "the equation hardly determines the solution: functions far from this one leave about the same "
     "residual, so that others may be as good; see what holds the solution in place, such as a front"
@@ -169,7 +169,7 @@ class Resolved:
     @property
     def is_undetermined(self) -> bool:
         """Whether other functions meet a nonlinear equation as well as this one."""
-        has_settled = self.is_resolved or self.stop == NO_BETTER
+        has_settled = self.is_resolved or self.stop == NO_FURTHER
         return self.unstable > UNDETERMINED and has_settled
 
 
@@ -402,7 +402,7 @@ class _Rounds:
     def _reason_to_end(self, resolved: Resolved, following: Tree) -> str:
         """Why there is no further round, empty if there is."""
         if resolved.worst[-1] > resolved.tail and has_stalled(resolved.worst, resolved.tail):
-            return NO_BETTER
+            return NO_FURTHER
         return self._too_many(resolved, following)
 
     def _too_many(self, resolved: Resolved, following: Tree) -> str:
