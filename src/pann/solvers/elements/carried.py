@@ -74,7 +74,7 @@ def _starts(problem: Problem, space: int) -> Iterator[tuple[float, float]]:
     corners[:, space], corners[:, 1 - space] = list(ends.values()), begin
     first = values_anywhere(initial.value, domain, corners)
     along = np.repeat(corners[:1], NUM_TIMES, axis=0)
-    along[:, space] = np.linspace(*ends.values(), NUM_TIMES)
+    along[:, space] = np.linspace(ends["lower"], ends["upper"], NUM_TIMES)
     # At the ends alone a function may be zero but for rounding.
     size = SAME * max(float(np.max(np.abs(values_anywhere(initial.value, domain, along)))), 1e-300)
     slopes = slope_along(domain, initial.value, corners, space) * domain.widths[space]
