@@ -35,6 +35,7 @@ NAMES = {
     "halves": "polynomials, boxes, the network and both at equal time: sharp problems",
     "classical": "Poisson, Allen-Cahn and KdV against dedicated spectral solvers",
     "sharp": "layers, shocks, peaks and jumps without options, beside solvers of a page",
+    "shapes": "disks, rings, corners, holes and bodies without options, beside formulas",
     "kills": "processes killed at random moments and resumed: is the model the same?",
     "report": "the page of the whole paper: bytes, seconds to write and to open",
     "shell_time": "pann solve from the shell: import, tracing, compiling, work",
