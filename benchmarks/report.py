@@ -23,7 +23,7 @@ def rows() -> Iterator[Row]:
     import browsers
     from report_stores import made_up_store
 
-    from pann.report import write_page
+    from pann.report.writing import write_page
     from reproduction.report import paper_page
 
     with tempfile.TemporaryDirectory() as place:

@@ -13,7 +13,6 @@ import tomllib
 from collections.abc import Callable, Sequence
 from importlib import resources
 
-from pann.report import environment_sections, make_details
 from pann.report.charts import BLUE, ORANGE, Axis, Key, Line, Lines, Panels
 from pann.report.page import (
     MAX_SHADE,
@@ -27,6 +26,7 @@ from pann.report.page import (
     Tile,
     Value,
 )
+from pann.report.runs import environment_sections, make_details
 from pann.report.texts import counted, duration, is_number, name_of, number, shown, with_spread
 from pann.runs import Store
 from reproduction.cells import (

@@ -12,7 +12,7 @@ import scipy.special
 import pann
 from pann import Box, Dirichlet, Problem
 from pann.basis import make_basis
-from pann.io import load, save
+from pann.io import FileError, load, model_from_state, model_state, save
 from pann.model.pann import PANN, initial_parameters
 from pann.network import LevelSets, PolynomialEmbedding, RePU, activation_named
 from pann.network.jets import Laplacian
@@ -105,6 +105,17 @@ def test_a_file_brings_it_back(kept, tmp_path):
     np.testing.assert_array_equal(model(shifted), again(shifted))
     assert isinstance(again.parameters.network, LevelSets)
     assert again.parameters.network.width == network.width
+
+
+def test_a_file_cannot_ask_for_products_of_many_inputs():
+    network, basis, key = units("tanh"), make_basis(SQUARE, 2), jax.random.key(0)
+    parameters = initial_parameters(network, 6, 1, bias=False, key=key, dtype="float64")
+    description, arrays = model_state(PANN(SQUARE, basis, parameters, "float64", None))
+    more = [{"name": f"z{k}", "lower": 0.0, "upper": 1.0} for k in range(10)]
+    description["domain"]["axes"] += more
+    description["network"] |= {"num_inputs": 12, "amplitude_degree": 12, "kept": [0]}
+    with pytest.raises(FileError, match="level sets have at most 6 inputs"):
+        model_from_state(description, arrays)
 
 
 # ---- Its coefficients are eliminated ----

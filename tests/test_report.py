@@ -23,9 +23,10 @@ from typer.testing import CliRunner, Result
 
 import pann
 from pann.cli.main import app
-from pann.report import make_details, writing
+from pann.report import writing
 from pann.report.page import Facts, Page, Section, Table, Value
 from pann.report.plots import coarser, figure_of, in_steps
+from pann.report.runs import make_details
 from pann.report.writing import render, write_page
 from pann.runs import Row, Store
 from reproduction.cells import Cell, Measured, cells_of

@@ -277,7 +277,7 @@ def test_failures_are_recorded_stop_nothing_and_are_retried_only_on_request(tmp_
     "work, reason",
     [
         (lambda configuration, folder: 3, "TypeError: work must return a Result, got int"),
-        (lambda configuration, folder: Result({"z": 1j}), "ValueError: the figures in 'z' hold 1j"),
+        (lambda configuration, folder: Result({"z": 1j}), "ValueError: 'z' of the figures is 1j"),
         (lambda c, folder: Result({}, {"z": np.ones(2, complex)}), "FileError: array 'z' has dty"),
         (lambda configuration, folder: sys.exit(3), "SystemExit: the work ended its process (3)"),
     ],

@@ -332,7 +332,7 @@ def change(key, value):
     "damage, message",
     [
         (change((1, "radius"), -1.0), "a radius is positive, got -1"),
-        (change((1, "center"), [0.0] * 3), "must be two numbers"),
+        (change((1, "center"), [0.0] * 3), "3 entries, more than the 2 allowed"),
         (change((1, "kind"), "Path"), "the kind of a shape must be one of rectangle, disk"),
         (change((2, "of"), [0, 0]), "uses a shape twice"),
         (change((2, "of"), [0, 2]), "uses a shape twice, or before it is there"),
@@ -342,8 +342,8 @@ def change(key, value):
         (change((2, "operation"), "+"), "must be one of -, |, &"),
         (change((1, "names"), ["x", "x"]), "names are 2 different names"),
         (lambda shapes: shapes.pop(), "shapes that nothing is made of"),
-        (lambda shapes: shapes.clear(), "made of 0 shapes"),
-        (lambda shapes: shapes.extend([shapes[1]] * 600), "made of 603 shapes"),
+        (lambda shapes: shapes.clear(), "has 0 entries, fewer than the 1"),
+        (lambda shapes: shapes.extend([shapes[1]] * 600), "603 entries, more than the 500"),
         (change((0, "axes"), [{"name": "x", "lower": 0.0, "upper": 1.0}]), "two axes"),
         (change((1, "radius"), 5.0), "is empty"),
         (

@@ -3,7 +3,7 @@
 import os
 from typing import TYPE_CHECKING, Union
 
-from pann.io import Contents, FileError, read
+from pann.io import FileError, read
 from pann.io import models as model_files
 from pann.io.codec import decode, naming
 from pann.model.pann import PANN
@@ -15,13 +15,7 @@ if TYPE_CHECKING:
 
 def load(path: str | os.PathLike[str]) -> Union[PANN, "PANNRegressor", solution.Solution]:
     """The model, regressor or solution in a `.pann` file. No code is run by opening one."""
-    return open_contents(read(path), path)
-
-
-def open_contents(
-    contents: Contents, path: str | os.PathLike[str]
-) -> Union[PANN, "PANNRegressor", solution.Solution]:
-    """What `load` gives, of a file that was read."""
+    contents = read(path)
     with naming(path):
         if contents.kind == model_files.KIND:
             return decode(model_files.FILE, contents.description, contents.arrays)

@@ -33,6 +33,7 @@ from pann.cli.options import (
     table_options,
 )
 from pann.cli.problem_files import SUFFIX, opened
+from pann.cli.solve import figures_of
 from pann.io.checks import shown
 from pann.methods import OF_VERB, Option, RunOptions
 from pann.methods.options import Choice, Flag, Real, Texts, choose
@@ -48,21 +49,8 @@ if TYPE_CHECKING:
 KEYS = ("solve", "fit", "name", "fixed", "grid")
 WORKS = {"solve": "pann.cli.grid:solve_row", "fit": "pann.cli.grid:fit_row"}
 MAX_ROWS = 100_000
-# What a record keeps of a fit's report.
-FIT_FIGURES = (
-    "rmse",
-    "r2",
-    "rel_l2",
-    "by_target",
-    "how",
-    "degree",
-    "terms",
-    "units",
-    "share_network",
-    "share_polynomial",
-    "rows_fitted",
-    "rows_held_out",
-)
+# What a record does not keep of a fit's report, for it has it elsewhere or no use for it.
+NOT_KEPT = ("command", "rows", "features", "targets", "leading_terms", "seconds", "file")
 
 
 def grid_options(kind: str) -> dict[str, Option]:
@@ -222,16 +210,8 @@ def solve_row(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result
     report = solution.report
     return Result(
         {
-            "rel_l2": solution.rel_l2,
-            "residual": solution.residual,
+            **figures_of(solution),
             "field_errors": report.field_errors,
-            "parameters": dict(solution.parameters),
-            "degree": report.degree,
-            "terms": solution.model.num_terms,
-            "units": solution.model.num_units,
-            "points": report.num_points,
-            "method": repr(solution.method),
-            "how": report.how,
             "stop": report.stop,
             "solve_seconds": report.seconds,
             "trials": report.trials,
@@ -249,7 +229,7 @@ def fit_row(configuration: Mapping[str, Any], scratch: pathlib.Path) -> Result:
     given = _given(table_options(), configuration)
     given.pop("seed", None)  # the source has it
     report = fit_file(source_of(configuration), given, scratch / "model.pann")
-    figures = {name: report[name] for name in FIT_FIGURES}
+    figures = {name: value for name, value in report.items() if name not in NOT_KEPT}
     return Result({**figures, "fit_seconds": report["seconds"]})
 
 

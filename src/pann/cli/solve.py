@@ -174,27 +174,38 @@ def _progress(
         yield shown
 
 
-def trial_reports(problem: Problem, solution: Solution, files: list[str]) -> list[Report]:
-    """How good each trial is."""
-    report = solution.report
-    common = dict(
-        event="result",
-        command="solve",
-        problem=problem.name,
-        method=repr(solution.method),
-        degree=report.degree,
-        points=report.num_points,
-        precision=solution.model.precision,
-        parameters=dict(solution.parameters),
-        how=report.how,
-        tolerance=report.tolerance,
+def figures_of(solution: Solution) -> Report:
+    """What a solution is and how good."""
+    report, model = solution.report, solution.model
+    return dict(
+        rel_l2=report.rel_l2,
+        residual=report.residual,
         error_estimate=report.error_estimate,
         met=report.met,
         resolved=report.resolved,
         notes=report.notes,
-        files=files,
+        method=repr(solution.method),
+        how=report.how,
+        degree=report.degree,
+        terms=model.num_terms,
+        units=model.num_units,
+        points=report.num_points,
+        parameters=dict(solution.parameters),
     )
-    trials = report.trials
+
+
+def trial_reports(problem: Problem, solution: Solution, files: list[str]) -> list[Report]:
+    """How good each trial is."""
+    common = dict(
+        event="result",
+        command="solve",
+        problem=problem.name,
+        precision=solution.model.precision,
+        tolerance=solution.report.tolerance,
+        files=files,
+        **figures_of(solution),
+    )
+    trials = solution.report.trials
     if len(trials) == 1:
         # Of several the residuals at other points have chosen one.
         trials = [{**trials[0], "residual": solution.residual}]
@@ -284,9 +295,9 @@ def describe_file(path: pathlib.Path) -> Report:
     """What a file with a solution or a fitted table says about itself."""
     contents = read(path)
     if contents.kind != KIND:
-        from pann.regression.description import describe_contents
+        from pann.regression import description
 
-        return describe_contents(contents, path)
+        return description.describe_file(path)
     loaded = load(contents)
     domain = loaded.model.domain
     return {
@@ -298,15 +309,8 @@ def describe_file(path: pathlib.Path) -> Report:
             name: [low, high]
             for name, low, high in zip(domain.names, domain.lower, domain.upper, strict=True)
         },
-        "parameters": dict(loaded.parameters),
-        "terms": loaded.model.num_terms,
-        "units": loaded.model.num_units,
-        "degree": loaded.report.degree,
-        "rel_l2": loaded.rel_l2,
-        "residual": loaded.residual,
         "tolerance": loaded.report.tolerance,
-        "error_estimate": _finite(loaded.report.error_estimate),
-        "met": loaded.report.met,
+        **_finite(figures_of(loaded)),
         "text": f"{path}: the solution of an equation\n{loaded}",
     }
 

@@ -84,8 +84,18 @@ def of_type(kind: type, name: str) -> Check:
     return check
 
 
-check_list, check_dict = of_type(list, "a list"), of_type(dict, "an object")
-check_string, check_bool = of_type(str, "a text"), of_type(bool, "true or false")
+check_dict, check_string = of_type(dict, "an object"), of_type(str, "a text")
+check_bool = of_type(bool, "true or false")
+
+
+def check_list(value: Any, what: str, least: int = 0, most: int = MAX_SIZE) -> list[Any]:
+    if not isinstance(value, list):
+        raise FileError(f"{what} must be a list, but is {shown(value)}")
+    if not least <= len(value) <= most:
+        bound = f"fewer than the {least:,} needed"
+        bound = f"more than the {most:,} allowed" if len(value) > most else bound
+        raise FileError(f"{what} has {len(value):,} entries, {bound}")
+    return value
 
 
 def check_text(value: Any, what: str) -> str:

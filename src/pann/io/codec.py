@@ -1,15 +1,17 @@
 """Objects as a description in JSON and arrays, and back, by declarations.
 
 A `Record` declares how the objects of a class lie in a file: the entries of their description,
-each with its own codec, and their arrays, each with a dtype and a shape that follow from the
-entries. Records nest. Encoding and decoding are written once, here, and a file can make nothing
-but what is declared: an entry or array too many, one too few, and one of another type or shape are
-refused with a sentence. To store a new class, declare a record; to add a field, add an entry.
+each with its own codec, and their arrays, each with its dtype and shape as a signature would have
+them, "float64 num_nodes 2". Records nest. Encoding and decoding are written once, here, and a file
+can make nothing but what is declared: an entry or array too many, one too few, and one of another
+type or shape are refused with a sentence. To store a new class, declare a record; to add a field,
+add an entry or an array.
 """
 
 import abc
 import contextlib
 import dataclasses
+import operator
 import os
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,15 +22,14 @@ import jax
 import numpy as np
 
 from pann.errors import FileError
-from pann.io.checks import Check, check_list, check_object, look_up, one_line, shown
+from pann.io.checks import MAX_SIZE, Check, check_list, check_object, look_up, one_line, shown
 
 Arrays: TypeAlias = dict[str, np.ndarray]
 # Values by name: the entries that are decoded, and what the objects around them made known.
 Values: TypeAlias = types.SimpleNamespace
-# A dtype and lengths, of which None stands for any.
-Shape: TypeAlias = tuple[str, tuple[int | None, ...]]
-# By the names of arrays; where there is a list of shapes, the arrays make a list.
-Shapes: TypeAlias = Mapping[str, Shape | list[Shape]]
+# The dtype of an array, or `precision` for that of the model, and its lengths: numbers, names of
+# values that are numbers or lists, or `any`. A list for a list of arrays; None for no array.
+Shape: TypeAlias = str | list[str] | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,6 +160,8 @@ class Listed(Codec):
     codec: Codec
     prefix: str = ""
     each: str = ""  # what an element is called in messages
+    least: int = 0  # how many there must be
+    most: int = MAX_SIZE
 
     def encode(self, value: Any) -> tuple[Any, Arrays]:
         encoded = [self._at(number).encode(element) for number, element in enumerate(value)]
@@ -169,7 +172,7 @@ class Listed(Codec):
         each = self.each or f"each of {what}"
         return tuple(
             self._at(number).decode(element, each, source, known)
-            for number, element in enumerate(check_list(value, what))
+            for number, element in enumerate(check_list(value, what, self.least, self.most))
         )
 
     def _at(self, number: int) -> Prefixed:
@@ -180,40 +183,47 @@ class Listed(Codec):
 class Record(Codec):
     """The objects of a class: entries of their description, then their arrays.
 
-    Both are fields of the class by their names; `derived` has functions for entries that are not,
-    such as sizes. `shapes` gives dtype and shape of every array by the entries, after `check` has
-    seen these. Where a class is not just its fields, `split` gives the values of an object by name
-    and `build` makes it of such values. An entry of `optional` is left out where an object has
-    none, and is then None. `context` makes values known to the entries beyond those before them.
-    Modules of Equinox have their arrays on the device.
+    Both are attributes of an object by their names; an entry that is not is a length of its arrays.
+    A shape that needs more than names is a function of the values, which `check` has seen, with the
+    `sizes` that follow from them. Where a class is not just its fields, `split` gives the values of
+    an object by name and `build` makes it of such values. An entry of `optional` is left out where
+    an object has none, and is then None. `context` makes values known to the entries beyond those
+    before them. Modules of Equinox have their arrays on the device.
     """
 
     kind: type
     what: str
     entries: Mapping[str, Codec]
-    shapes: Callable[[Values], Shapes] = lambda values: {}
-    derived: Mapping[str, Callable[[Any], Any]] = dataclasses.field(default_factory=dict)
+    arrays: Mapping[str, Shape | Callable[[Values], Shape]] = dataclasses.field(
+        default_factory=dict
+    )
     check: Callable[[Values], None] = lambda values: None
+    sizes: Callable[[Values], dict[str, int]] = lambda values: {}
     split: Callable[[Any], dict[str, Any]] | None = None
     build: Callable[[Values], Any] | None = None
     optional: Sequence[str] = ()
     context: Callable[[Values], dict[str, Any]] = lambda known: {}
 
     def encode(self, value: Any) -> tuple[Any, Arrays]:
-        values = self.split(value) if self.split else self._fields(value)
-        values |= {key: function(value) for key, function in self.derived.items()}
+        names = [name for name in (*self.entries, *self.arrays) if hasattr(value, name)]
+        values = self.split(value) if self.split else {n: getattr(value, n) for n in names}
+        own: Arrays = {}
+        for name, shape in self.arrays.items():
+            array = values.pop(name, None)
+            if isinstance(array, list):
+                own |= {f"{name}_{k}": np.asarray(each) for k, each in enumerate(array)}
+            elif array is not None:
+                own[name] = np.asarray(array)
+                if isinstance(shape, str):
+                    lengths = zip(shape.split()[1:], own[name].shape, strict=False)
+                    values = {**dict(lengths), **values}
         description: dict[str, Any] = {}
         arrays: Arrays = {}
         for key, codec in self.entries.items():
             if key in values:
-                description[key], own = codec.encode(values.pop(key))
-                arrays |= own
-        for name, array in values.items():
-            if isinstance(array, list):
-                arrays |= {f"{name}_{k}": np.asarray(each) for k, each in enumerate(array)}
-            else:
-                arrays[name] = np.asarray(array)
-        return description, arrays
+                description[key], inner = codec.encode(values[key])
+                arrays |= inner
+        return description, arrays | own
 
     def decode(self, value: Any, what: str, source: Source, known: Values) -> Any:
         required = [key for key in self.entries if key not in self.optional]
@@ -225,22 +235,35 @@ class Record(Codec):
             setattr(found, key, entry)
         try:
             self.check(found)
-            for name, shape in self.shapes(found).items():
-                setattr(found, name, self._take(source, name, shape))
-            return self.build(found) if self.build else self.kind(**self._fields(found))
+            vars(found).update(self.sizes(found))
+            for name, shape in self.arrays.items():
+                declared = shape(found) if callable(shape) else shape
+                setattr(found, name, self._take(source, name, declared, found))
+            if self.build is not None:
+                return self.build(found)
+            fields = [field.name for field in dataclasses.fields(self.kind)]
+            return self.kind(**{name: getattr(found, name) for name in fields})
         except FileError:
             raise
         except ValueError as error:
             raise FileError(f"{self.what} is wrong: {one_line(error)}") from None
 
-    def _fields(self, value: Any) -> dict[str, Any]:
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(self.kind)}
-
-    def _take(self, source: Source, name: str, shape: Shape | list[Shape]) -> Any:
+    def _take(self, source: Source, name: str, shape: Shape, known: Values) -> Any:
         if isinstance(shape, list):
-            return [self._take(source, f"{name}_{k}", each) for k, each in enumerate(shape)]
-        array = source.take(name, *shape)
+            return [self._take(source, f"{name}_{k}", s, known) for k, s in enumerate(shape)]
+        if shape is None:
+            return None
+        dtype, *lengths = shape.split()
+        dtype = known.precision if dtype == "precision" else dtype
+        array = source.take(name, dtype, tuple(_length(each, known) for each in lengths))
         return on_device(array) if issubclass(self.kind, eqx.Module) else array
+
+
+def _length(given: str, known: Values) -> int | None:
+    if given == "any":
+        return None
+    value = int(given) if given.isdigit() else operator.attrgetter(given)(known)
+    return value if isinstance(value, int) else len(value)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """How models lie in files: a record for each class that a model is made of."""
 
+import dataclasses
+import itertools
 import math
 import os
 from collections.abc import Mapping
@@ -33,7 +35,6 @@ from pann.io.codec import (
     Plain,
     Prefixed,
     Record,
-    Shapes,
     Source,
     Values,
     decode,
@@ -68,7 +69,7 @@ MAX_SHAPE_DEGREE, MAX_SHAPE_TERMS = 300, 100_000
 MAX_POWER = 100
 MAX_LEVEL_SET_INPUTS = 6
 
-SIZE = Plain(integer(1))
+SIZE, COUNT = Plain(integer(1)), Plain(integer(0, MAX_FUNCTIONS))
 TEXT = Plain(check_text)
 NUMBER = Plain(check_number, float)
 FLAG = Plain(check_bool)
@@ -112,15 +113,6 @@ DOMAIN = Record(
 # ---- Basis ----
 
 
-def _breaks(value: Any, what: str) -> tuple[float, ...]:
-    if len(check_list(value, what)) > MAX_BREAKS:
-        raise FileError(
-            f"{what} has {len(value):,} breaks, more than the {MAX_BREAKS:,} allowed; use fewer "
-            "elements"
-        )
-    return tuple(check_number(each, "a break") for each in value)
-
-
 def _basis(values: Values) -> Basis:
     if not values.axes:
         raise FileError("the basis must see at least one axis")
@@ -135,11 +127,12 @@ def _basis(values: Values) -> Basis:
 
 
 _FAMILY = "a family of the basis"
+BREAKS = Listed(NUMBER, each="a break", most=MAX_BREAKS)
 FAMILY = OneOf(
     _FAMILY,
     {
         **{name: Record(type(family), _FAMILY, {}) for name, family in FAMILIES.items()},
-        "piecewise_legendre": Record(PiecewiseLegendre, _FAMILY, {"breaks": Plain(_breaks, list)}),
+        "piecewise_legendre": Record(PiecewiseLegendre, _FAMILY, {"breaks": BREAKS}),
     },
     short=True,
 )
@@ -152,88 +145,74 @@ GLOBAL_BASIS = Record(
         "scaling": Plain(one_of(("plain", "orthonormal"))),
         "num_terms": Plain(integer(0)),
     },
-    shapes=lambda values: {"indices": ("int64", (values.num_terms, len(values.axes)))},
-    derived={"num_terms": lambda basis: basis.num_terms},
-    # The domain is that of the model.
-    split=lambda basis: {
-        key: getattr(basis, key) for key in ("axes", "families", "scaling", "indices")
-    },
+    {"indices": "int64 num_terms axes"},
     build=_basis,
 )
 
 
+_NODES = {
+    "axis": "int64 num_nodes",
+    "at": "float64 num_nodes",
+    "children": "int64 num_nodes 2",
+    "degrees": "int64 num_nodes domain.dimension",
+    "curve": "int64 num_nodes",
+    "curves": "float64 num_curves curve_size",
+}
+
+
 def _element_basis(values: Values) -> ElementBasis:
-    tree = Tree(
-        values.domain.lower,
-        values.domain.upper,
-        values.axis,
-        values.at,
-        values.children,
-        values.degrees,
-        values.curve,
-        values.curves,
-    )
+    nodes = {name: getattr(values, name) for name in _NODES}
+    # The box of the tree is the domain of the model.
+    tree = Tree(values.domain.lower, values.domain.upper, **nodes)
     tree.check()
-    basis = ElementBasis(values.domain, tree)
     if tree.num_terms > MAX_ELEMENT_TERMS:
         raise FileError(
             f"the elements have {tree.num_terms:,} terms, more than the {MAX_ELEMENT_TERMS:,} "
             "allowed; use fewer"
         )
-    return basis
+    return ElementBasis(values.domain, tree)
 
 
 ELEMENTS = Record(
     ElementBasis,
     "the basis of elements",
     {"num_nodes": Plain(integer(1, MAX_NODES)), "num_curves": Plain(integer(0, MAX_NODES))},
-    shapes=lambda values: {
-        "axis": ("int64", (values.num_nodes,)),
-        "at": ("float64", (values.num_nodes,)),
-        "children": ("int64", (values.num_nodes, 2)),
-        "degrees": ("int64", (values.num_nodes, values.domain.dimension)),
-        "curve": ("int64", (values.num_nodes,)),
-        "curves": ("float64", (values.num_curves, CURVE_SIZE ** min(values.domain.dimension, 3))),
-    },
-    derived={
-        "num_nodes": lambda basis: len(basis.tree.axis),
-        "num_curves": lambda basis: len(basis.tree.curves),
-    },
-    # The box of the tree is the domain of the model.
-    split=lambda basis: {
-        key: getattr(basis.tree, key)
-        for key in ("axis", "at", "children", "degrees", "curve", "curves")
-    },
+    _NODES,
+    sizes=lambda of: {"curve_size": CURVE_SIZE ** min(of.domain.dimension, 3)},
+    split=lambda basis: {name: getattr(basis.tree, name) for name in _NODES},
     build=_element_basis,
 )
 
 
-def _shape_basis_shapes(values: Values) -> Shapes:
+def _recurrence(values: Values) -> dict[str, list[str]]:
+    """The matrices of each step from the polynomials of one degree to those of the next."""
     dimension = values.domain.dimension
     sizes = [math.comb(n + dimension - 1, dimension - 1) for n in range(values.degree + 1)]
-    steps = range(values.degree)
+    steps = list(itertools.pairwise(sizes))
     return {
-        "singular": ("float64", (values.num_functions, len(FIELDS))),
-        "mix": [("float64", (dimension * sizes[n], sizes[n + 1])) for n in steps],
-        "last": [("float64", (sizes[n], sizes[n + 1])) for n in steps],
-        "before": [("float64", (sizes[n - 1], sizes[n + 1])) for n in steps[1:]],
-        "shared": ("float64", (sum(sizes), values.num_functions)),
-        "mixed": ("float64", (values.num_functions, values.num_others)),
+        "mix": [f"float64 {dimension * size} {after}" for size, after in steps],
+        "last": [f"float64 {size} {after}" for size, after in steps],
+        # Before the first step there is nothing.
+        "before": [
+            f"float64 {size} {after}" for size, after in zip(sizes, sizes[2:], strict=False)
+        ],
     }
+
+
+def _num_polynomials(values: Values) -> int:
+    return math.comb(values.degree + values.domain.dimension, values.domain.dimension)
 
 
 def _check_shape_basis(values: Values) -> None:
     if values.domain.shape is None:
         raise FileError("the basis is one of shapes, but the domain is a box")
-    terms = math.comb(values.degree + values.domain.dimension, values.domain.dimension)
-    if terms > MAX_SHAPE_TERMS:
+    if (terms := _num_polynomials(values)) > MAX_SHAPE_TERMS:
         raise FileError(f"the basis has {terms:,} polynomials, more than {MAX_SHAPE_TERMS:,}")
     if values.num_functions and len(values.domain.space) != 2:
         raise FileError("singular functions live in the plane, the domain does not")
 
 
 def _shape_basis(values: Values) -> ShapeBasis:
-    # Before the first step there is nothing.
     first = [np.zeros((0, values.mix[0].shape[1]))] if values.degree else []
     steps = map(Step, values.mix, values.last, [*first, *values.before])
     made = Made(tuple(steps), values.shared, values.mixed)
@@ -252,15 +231,19 @@ ON_SHAPE = Record(
     "the basis of a shape",
     {
         "degree": Plain(integer(0, MAX_SHAPE_DEGREE)),
-        "num_functions": Plain(integer(0, MAX_FUNCTIONS)),
-        "num_others": Plain(integer(0, MAX_FUNCTIONS)),
+        "num_functions": COUNT,
+        "num_others": COUNT,
     },
-    _shape_basis_shapes,
-    derived={
-        "num_functions": lambda basis: len(basis.singular),
-        "num_others": lambda basis: basis.made.mixed.shape[1],
+    {
+        "singular": f"float64 num_functions {len(FIELDS)}",
+        "mix": lambda of: _recurrence(of)["mix"],
+        "last": lambda of: _recurrence(of)["last"],
+        "before": lambda of: _recurrence(of)["before"],
+        "shared": "float64 num_polynomials num_functions",
+        "mixed": "float64 num_functions num_others",
     },
     check=_check_shape_basis,
+    sizes=lambda of: {"num_polynomials": _num_polynomials(of)},
     split=_split_shape_basis,
     build=_shape_basis,
 )
@@ -306,15 +289,14 @@ def _split_circles(embedding: CircleEmbedding) -> dict[str, Any]:
     return values
 
 
-def _circle_shapes(values: Values) -> Shapes:
+def _wave_shape(values: Values) -> str | None:
     if values.num_frequencies is None:
-        return {}
-    num_circles = values.num_inputs + len(values.axes)
-    return {"frequencies": (values.precision, (values.num_frequencies, num_circles))}
+        return None
+    return f"precision num_frequencies {values.num_inputs + len(values.axes)}"
 
 
 def _circles(values: Values) -> CircleEmbedding:
-    has_waves = values.num_frequencies is not None
+    has_waves = values.frequencies is not None
     waves = RandomFourierFeatures(values.frequencies) if has_waves else None
     return CircleEmbedding(values.axes, values.num_inputs, waves)
 
@@ -326,36 +308,31 @@ EMBEDDING = OneOf(
             RandomFourierFeatures,
             _EMBEDDING,
             {"num_frequencies": SIZE},
-            lambda of: {"frequencies": (of.precision, (of.num_frequencies, of.domain.dimension))},
-            derived={"num_frequencies": lambda embedding: embedding.frequencies.shape[0]},
+            {"frequencies": "precision num_frequencies domain.dimension"},
         ),
         "periodic": Record(
             PeriodicEmbedding,
             _EMBEDDING,
             {"num_frequencies": SIZE, "size": SIZE, "rectified": FLAG},
-            lambda of: {
-                "frequencies": (of.precision, (of.domain.dimension, of.num_frequencies)),
-                "weights": (of.precision, (of.domain.dimension, of.size, 2 * of.num_frequencies)),
-                "biases": (of.precision, (of.domain.dimension, of.size)),
+            {
+                "frequencies": "precision domain.dimension num_frequencies",
+                "weights": "precision domain.dimension size num_sines",
+                "biases": "precision domain.dimension size",
             },
-            derived={
-                "num_frequencies": lambda embedding: embedding.frequencies.shape[1],
-                "size": lambda embedding: embedding.biases.shape[1],
-            },
+            sizes=lambda of: {"num_sines": 2 * of.num_frequencies},
         ),
         "axis_units": Record(
             AxisEmbedding,
             _EMBEDDING,
             {"num_units": SIZE, "num_inputs": SIZE, "activation": ACTIVATION},
-            lambda of: {name: (of.precision, (of.num_units,)) for name in ("slopes", "centers")},
-            derived={"num_units": lambda embedding: embedding.num_outputs},
+            {"slopes": "precision num_units", "centers": "precision num_units"},
             check=_check_inputs,
         ),
         "circles": Record(
             CircleEmbedding,
             _EMBEDDING,
             {"num_inputs": SIZE, "axes": Listed(Plain(integer(0))), "num_frequencies": SIZE},
-            _circle_shapes,
+            {"frequencies": _wave_shape},
             check=_check_circles,
             split=_split_circles,
             build=_circles,
@@ -371,12 +348,6 @@ EMBEDDING = OneOf(
 )
 
 
-def _widths(value: Any, what: str) -> list[int]:
-    if not check_list(value, what):
-        raise FileError("the network has no layers; where there is no network, write null")
-    return [integer(1)(width, "the width of a layer") for width in value]
-
-
 def _check_dropout(values: Values) -> None:
     if not 0 <= values.dropout < 1:
         raise FileError(f"the dropout must be a rate in [0, 1), but is {values.dropout}")
@@ -387,120 +358,120 @@ def _kept_units(value: Any, what: str) -> Any:
     return on_device(np.array(units, np.int64))
 
 
+def _check_kept(kept: Any, size: int, count: int) -> None:
+    units = np.asarray(kept).tolist()
+    for unit in units:
+        integer(0, size - 1)(unit, "a kept unit")
+    if len(set(units)) < len(units) or len(units) != count:
+        raise FileError(f"the last layer has {count} units, and each must be kept once")
+
+
 def _check_gates(values: Values) -> None:
     """All layers must be as wide as the first one, the last before its units were selected."""
     if values.dropout != 0:
         raise FileError(f"the dropout of a modified network must be 0, but is {values.dropout}")
     widths = list(values.widths)
     if values.kept is not None:
-        kept = np.asarray(values.kept).tolist()
-        for unit in kept:
-            integer(0, widths[0] - 1)(unit, "a kept unit")
-        if len(set(kept)) < len(kept) or len(kept) != widths[-1]:
-            raise FileError(f"the last layer has {widths[-1]} units, and each must be kept once")
+        _check_kept(values.kept, widths[0], widths[-1])
         widths[-1] = widths[0]
     check_gated_widths(widths)
 
 
-def _layer_shapes(values: Values) -> dict[str, Any]:
+def _chained(values: Values) -> list[str]:
     """Each layer has the shape that chains it to the one before."""
-    embedding, widths, dtype = values.embedding, values.widths, values.precision
+    embedding, widths = values.embedding, values.widths
     inputs = values.domain.dimension if embedding is None else embedding.num_outputs
-    before = [inputs, *widths[:-1]]
-    return {
-        "weights": [(dtype, shape) for shape in zip(widths, before, strict=True)],
-        "biases": [(dtype, (width,)) for width in widths],
-    }
+    pairs = zip(widths, [inputs, *widths], strict=False)
+    return [f"precision {after} {before}" for after, before in pairs]
 
 
-def _gated_shapes(values: Values) -> dict[str, Any]:
-    shapes = _layer_shapes(values)
-    # The two encoders see what the first layer sees.
-    encoders = {f"encoder_{name}": [of_layers[0]] * 2 for name, of_layers in shapes.items()}
-    return shapes | encoders
+def _split_layers(network: MLP | ModifiedMLP) -> dict[str, Any]:
+    names = [field.name for field in dataclasses.fields(network)]
+    widths = [len(bias) for bias in network.biases]
+    own = {name: getattr(network, name) for name in (*names, "dropout")}
+    return own | {"widths": widths}
 
 
 def _check_level_sets(values: Values) -> None:
     _check_inputs(values)
-    if values.kept is not None:
-        kept = np.asarray(values.kept).tolist()
-        amplitudes = len(total_degree_indices(values.num_inputs, values.amplitude_degree))
-        for unit in kept:
-            size = values.num_units * (values.num_derivatives + 1) * amplitudes
-            integer(0, size - 1)(unit, "a kept unit")
-        if len(set(kept)) < len(kept):
-            raise FileError("each unit must be kept once")
-
-
-def _level_set_shapes(values: Values) -> Shapes:
     # One number in a file can make the products of many inputs anything.
     if values.num_inputs > MAX_LEVEL_SET_INPUTS:
         raise FileError(f"level sets have at most {MAX_LEVEL_SET_INPUTS} inputs")
-    terms = len(total_degree_indices(values.num_inputs, values.degree))
-    return {"weights": (values.precision, (values.num_units, terms))}
+    if values.kept is not None:
+        amplitudes = len(total_degree_indices(values.num_inputs, values.amplitude_degree))
+        size = values.num_units * (values.num_derivatives + 1) * amplitudes
+        _check_kept(values.kept, size, len(values.kept))
 
 
+_NETWORK = "the network"
 _LAYERS = {
-    "widths": Plain(_widths),
+    "widths": Listed(SIZE, each="the width of a layer", least=1),
     "activation": ACTIVATION,
     "dropout": NUMBER,
     "embedding": Optional(Prefixed("embedding_", EMBEDDING)),
 }
-_LAYER_WIDTHS = {"widths": lambda network: [bias.shape[0] for bias in network.biases]}
+_CHAINED = {
+    "weights": _chained,
+    "biases": lambda of: [f"precision {width}" for width in of.widths],
+}
+# What the first layer sees, the two encoders see too.
+_ENCODERS = {
+    "encoder_weights": lambda of: _chained(of)[:1] * 2,
+    "encoder_biases": lambda of: [f"precision {of.widths[0]}"] * 2,
+}
+KEPT = Optional(Plain(_kept_units, lambda kept: np.asarray(kept).tolist()))
 NETWORK = OneOf(
-    "the network",
+    _NETWORK,
     {
         "modified": Record(
             ModifiedMLP,
-            "the network",
-            {
-                **_LAYERS,
-                "kept": Optional(Plain(_kept_units, lambda kept: np.asarray(kept).tolist())),
-            },
-            _gated_shapes,
-            derived={**_LAYER_WIDTHS, "dropout": lambda network: network.dropout},
-            check=_check_gates,
+            _NETWORK,
+            {**_LAYERS, "kept": KEPT},
+            {**_CHAINED, **_ENCODERS},
+            _check_gates,
+            split=_split_layers,
         ),
         "level_sets": Record(
             LevelSets,
-            "the network",
+            _NETWORK,
             {
                 "activation": ACTIVATION,
                 "num_units": SIZE,
                 "num_inputs": SIZE,
                 "degree": DEGREE,
                 "amplitude_degree": DEGREE,
-                "num_derivatives": Plain(integer(0, MAX_POLYNOMIAL_DEGREE)),
-                "kept": Optional(Plain(_kept_units, lambda kept: np.asarray(kept).tolist())),
+                "num_derivatives": DEGREE,
+                "kept": KEPT,
             },
-            _level_set_shapes,
-            derived={"num_units": lambda network: network.weights.shape[0]},
-            check=_check_level_sets,
+            {"weights": "precision num_units num_terms"},
+            _check_level_sets,
+            lambda of: {"num_terms": len(total_degree_indices(of.num_inputs, of.degree))},
         ),
     },
     tag="kind",
-    untagged=Record(
-        MLP, "the network", _LAYERS, _layer_shapes, derived=_LAYER_WIDTHS, check=_check_dropout
-    ),
+    untagged=Record(MLP, _NETWORK, _LAYERS, _CHAINED, _check_dropout, split=_split_layers),
 )
 PRODUCTS = Record(
     ProductUnits,
     "the products",
     {"num_units": SIZE, "num_cells": SIZE},
-    lambda of: {
-        "breaks": (of.precision, (of.num_units, of.domain.dimension, of.num_cells + 1)),
-        "coefficients": (of.precision, (of.num_units, of.domain.dimension, of.num_cells, 4)),
+    {
+        "breaks": "precision num_units domain.dimension num_breaks",
+        "coefficients": "precision num_units domain.dimension num_cells 4",
     },
-    derived={
-        "num_units": lambda products: products.width,
-        "num_cells": lambda products: products.coefficients.shape[-2],
-    },
+    sizes=lambda of: {"num_breaks": of.num_cells + 1},
 )
 
 
 # ---- Models ----
 
-_ARRAYS = ("a", "b", "keep_a", "keep_b", "overlap")
+_ARRAYS = {
+    "a": "precision width outputs",
+    "b": "precision basis.num_terms outputs",
+    "keep_a": "bool width",
+    "keep_b": "bool basis.num_terms",
+    "overlap": "precision basis.num_terms outputs",
+}
 
 
 class _Bias(Codec):
@@ -525,15 +496,11 @@ def _split_model(model: PANN) -> dict[str, Any]:
     return of_model | of_parameters | given
 
 
-def _model_shapes(values: Values) -> Shapes:
-    width = sum(units.width for units in (values.network, values.products) if units is not None)
-    terms, outputs = values.basis.num_terms, values.num_outputs or 1
+def _model_sizes(values: Values) -> dict[str, int]:
+    units = (values.network, values.products)
     return {
-        "a": (values.precision, (width, outputs)),
-        "b": (values.precision, (terms, outputs)),
-        "overlap": (values.precision, (terms, outputs)),
-        "keep_a": ("bool", (width,)),
-        "keep_b": ("bool", (terms,)),
+        "width": sum(each.width for each in units if each is not None),
+        "outputs": values.num_outputs or 1,
     }
 
 
@@ -565,7 +532,8 @@ MODEL = Record(
         "bias": _Bias(),
         "relative_error": NUMBER,
     },
-    _model_shapes,
+    _ARRAYS,
+    sizes=_model_sizes,
     split=_split_model,
     build=_model,
     optional=("products", "relative_error"),

@@ -64,43 +64,18 @@ def axes_of(box: Box) -> Any:
 # ---- Each shape for itself ----
 
 
-def _numbers(value: Any, what: str) -> tuple[float, ...]:
-    if len(check_list(value, what)) > MAX_NUMBERS:
-        raise FileError(f"{what} has {len(value):,} numbers, more than the {MAX_NUMBERS} allowed")
-    return tuple(check_number(each, f"each of {what}") for each in value)
-
-
-def _pair(value: Any, what: str) -> tuple[float, ...]:
-    numbers = _numbers(value, what)
-    if len(numbers) != 2:
-        raise FileError(f"{what} must be two numbers, but is {shown(value)}")
-    return numbers
-
-
-def _rows(value: Any, what: str) -> tuple[tuple[float, ...], ...]:
-    return tuple(_numbers(row, f"each row of {what}") for row in check_list(value, what))
-
-
-def _pairs(value: Any, what: str) -> tuple[tuple[str, str], ...]:
-    pairs = [
-        (*check_list(pair, f"each of {what}"), None, None)[:2] for pair in check_list(value, what)
-    ]
-    return tuple((check_string(old, "a name"), check_text(new, "a name")) for old, new in pairs)
-
-
-def _counts(value: Any, what: str) -> tuple[int, ...]:
-    if not 1 <= len(check_list(value, what)) <= MAX_ARCS:
-        raise FileError(f"{what} has {len(value):,} arcs, and may have 1 to {MAX_ARCS}")
-    return tuple(integer(2, MOST_SAMPLES)(each, f"each of {what}") for each in value)
-
-
 def _corners(value: Any, what: str) -> tuple[float, ...]:
-    if len(check_list(value, what)) > MAX_ARCS:
-        raise FileError(f"{what} has {len(value):,} corners, more than the {MAX_ARCS} allowed")
-    corners = tuple(check_number(each, f"each of {what}") for each in value)
+    corners = tuple(check_number(each, f"each of {what}") for each in check_list(value, what))
+    if len(corners) > MAX_ARCS:
+        raise FileError(f"{what} has {len(corners):,} corners, more than the {MAX_ARCS} allowed")
     if any(second <= first for first, second in itertools.pairwise(corners)):
         raise FileError(f"{what} must ascend, but are {shown(value)}")
     return corners
+
+
+def _renaming(value: Any, what: str) -> tuple[str, str]:
+    old, new = check_list(value, what, 2, 2)
+    return check_string(old, "a name"), check_text(new, "a name")
 
 
 def _polygon(values: Values) -> Polygon:
@@ -135,26 +110,29 @@ def _loop(values: Values) -> Sampled:
 
 
 _WHAT = "a shape"
-NUMBERS, PAIR = Plain(_numbers, list), Plain(_pair, list)
+NUMBERS, PAIR = Listed(NUMBER, most=MAX_NUMBERS), Listed(NUMBER, least=2, most=2)
 COUNT = Plain(integer(3, MAX_VERTICES))
+COUNTS = Listed(Plain(integer(2, MOST_SAMPLES)), least=1, most=MAX_ARCS)
 CURVE = OneOf(
     "a curve",
     {
         "sampled": Record(
             Sampled,
             "a curve",
-            {"is_loop": Plain(check_bool), "counts": Plain(_counts, list)},
-            lambda of: {"arcs": [("float64", (count, 2)) for count in of.counts]},
-            derived={"counts": lambda curve: [len(arc) for arc in curve.arcs]},
-            split=lambda curve: {"is_loop": curve.is_loop, "arcs": list(curve.arcs)},
+            {"is_loop": Plain(check_bool), "counts": COUNTS},
+            {"arcs": lambda of: [f"float64 {count} 2" for count in of.counts]},
+            split=lambda curve: {
+                "is_loop": curve.is_loop,
+                "counts": [len(arc) for arc in curve.arcs],
+                "arcs": list(curve.arcs),
+            },
             build=_loop,
         ),
         "through": Record(
             Through,
             "a curve",
             {"count": COUNT},
-            lambda of: {"points": ("float64", (of.count, 2))},
-            derived={"count": lambda curve: len(curve.points)},
+            {"points": "float64 count 2"},
             build=lambda of: Through(tuple(map(tuple, of.points.tolist()))),
         ),
     },
@@ -178,8 +156,7 @@ SINGLE = OneOf(
             Polygon,
             _WHAT,
             {"names": NAMES, "count": COUNT},
-            lambda of: {"vertices": ("float64", (of.count, 2))},
-            derived={"count": lambda shape: len(shape.vertices)},
+            {"vertices": "float64 count 2"},
             build=_polygon,
         ),
         "curve": Record(
@@ -191,14 +168,14 @@ SINGLE = OneOf(
         "moved": Record(
             Moved,
             _WHAT,
-            {"matrix": Plain(_rows, lambda rows: [list(row) for row in rows]), "shift": NUMBERS},
+            {"matrix": Listed(NUMBERS), "shift": NUMBERS},
             split=lambda shape: {"matrix": shape.by.matrix, "shift": shape.by.shift},
             build=_placed,
         ),
         "renamed": Record(
             Renamed,
             _WHAT,
-            {"pairs": Plain(_pairs, lambda pairs: [list(pair) for pair in pairs])},
+            {"pairs": Listed(Plain(_renaming, list))},
             split=lambda shape: {"pairs": shape.pairs},
             build=lambda of: Renamed(_inner(of, 0), of.pairs),
         ),
@@ -235,12 +212,8 @@ class _Tree(Codec):
         return descriptions, arrays
 
     def decode(self, value: Any, what: str, source: Source, known: Values) -> Shape:
-        if not 1 <= len(check_list(value, what)) <= MAX_SHAPES:
-            raise FileError(
-                f"{what} is made of {len(value):,} shapes, of 1 to {MAX_SHAPES} allowed"
-            )
         left: dict[int, Shape] = {}
-        for number, description in enumerate(value):
+        for number, description in enumerate(check_list(value, what, 1, MAX_SHAPES)):
             node = dict(check_dict(description, _WHAT))
             of = check_list(node.pop("of", []), "what a shape is made of")
             numbers = [check_integer(each, "the number of a shape", 0, number) for each in of]

@@ -429,7 +429,7 @@ ANSATZ = Record(
             each="the powers of a field",
         ),
     },
-    lambda of: {"coefficients": ("float64", (of.basis.num_terms, len(of.powers)))},
+    {"coefficients": "float64 basis.num_terms powers"},
     check=_check_powers,
     context=lambda known: {"domain": known.model.domain},
 )

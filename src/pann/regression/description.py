@@ -22,12 +22,13 @@ OTHER_KINDS = {
 
 def load_regressor(path: pathlib.Path) -> PANNRegressor:
     """The regressor in a file; a FileError says what else the file holds."""
-    return _regressor(read(path), path)
+    return _opened(path)[1]
 
 
-def _regressor(contents: Contents, path: pathlib.Path) -> PANNRegressor:
+def _opened(path: pathlib.Path) -> tuple[Contents, PANNRegressor]:
+    contents = read(path)
     if contents.kind == KIND:
-        return estimator.load(contents)
+        return contents, estimator.load(contents)
     if contents.kind in OTHER_KINDS:
         what = OTHER_KINDS[contents.kind]
         raise FileError(f"'{path}' holds {what}; use it in Python with pann.load")
@@ -36,12 +37,7 @@ def _regressor(contents: Contents, path: pathlib.Path) -> PANNRegressor:
 
 def describe_file(path: pathlib.Path) -> dict[str, Any]:
     """What a `.pann` file of a regressor says about itself."""
-    return describe_contents(read(path), path)
-
-
-def describe_contents(contents: Contents, path: pathlib.Path) -> dict[str, Any]:
-    """The same of a file that was read."""
-    loaded = _regressor(contents, path)
+    contents, loaded = _opened(path)
     scaling, defaults = loaded.fit_.features, PANNRegressor().get_params()
     return dict(
         command="info",

@@ -1,7 +1,7 @@
 """A fitted table as a `.pann` file: scalings, names, how it was trained, every trial."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,6 @@ from pann.io.codec import (
     Plain,
     Prefixed,
     Record,
-    Shapes,
     Values,
     decode,
     encode,
@@ -56,22 +55,20 @@ def _ranks(values: Values) -> RankScaling:
     return RankScaling(values.knots, values.places)
 
 
-def _columns(*names: str, length: tuple[None, ...] = ()) -> Callable[[Values], Shapes]:
-    """Arrays with a column for each feature."""
-    return lambda of: {name: ("float64", (*length, len(of.features))) for name in names}
-
-
 SCALING = OneOf(
     "the scaling",
     {
         "range": Record(
-            RangeScaling, "the scaling", {}, _columns("low", "high", "bulk_low", "bulk_high")
+            RangeScaling,
+            "the scaling",
+            {},
+            {name: "float64 features" for name in ("low", "high", "bulk_low", "bulk_high")},
         ),
         "rank": Record(
             RankScaling,
             "the scaling",
             {},
-            _columns("knots", "places", length=(None,)),
+            {name: "float64 any features" for name in ("knots", "places")},
             build=_ranks,
         ),
     },
@@ -116,16 +113,6 @@ def _check(values: Values) -> None:
         raise FileError(f"one output was promised, but the models have {count}")
 
 
-def _shapes(values: Values) -> Shapes:
-    outputs = (values.models[0].num_outputs,)
-    return {
-        "sample": ("float64", (None, len(values.features))),
-        "active": ("int64", (None,)),
-        "targets_mean": ("float64", outputs),
-        "targets_deviation": ("float64", outputs),
-    }
-
-
 def _build(values: Values) -> TableRecord:
     if not len(values.sample):
         raise FileError("the sample has no rows")
@@ -161,8 +148,14 @@ TABLE = Record(
         "scaling": Prefixed("features_", SCALING),
         "models": Listed(MODEL, "model_{}_"),
     },
-    _shapes,
-    check=_check,
+    {
+        "sample": "float64 any features",
+        "active": "int64 any",
+        "targets_mean": "float64 num_targets",
+        "targets_deviation": "float64 num_targets",
+    },
+    _check,
+    lambda of: {"num_targets": of.models[0].num_outputs},
     split=_split,
     build=_build,
 )

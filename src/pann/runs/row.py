@@ -67,7 +67,9 @@ class Result:
     arrays: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "figures", _plain(dict(self.figures), "the figures"))
+        figures = _plain(dict(self.figures))
+        check_plain(figures, "the figures")
+        object.__setattr__(self, "figures", figures)
         arrays = {name: np.asarray(array) for name, array in self.arrays.items()}
         for name, array in arrays.items():
             declare(name, array)  # refuses what a file could not hold
@@ -80,21 +82,12 @@ def canonical(value: dict[str, Any]) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _plain(value: Any, where: str) -> Any:
+def _plain(value: Any) -> Any:
+    """The same with numbers of Python in the place of NumPy's, and null for those of no value."""
     if isinstance(value, dict):
-        for key in value:
-            if not isinstance(key, str):
-                raise ValueError(f"{where} have the key {shown(key)}; keys must be text")
-        return {str(key): _plain(inner, f"{where} in '{key}'") for key, inner in value.items()}
+        return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(inner, where) for inner in value]
+        return [_plain(inner) for inner in value]
     if getattr(value, "ndim", None) == 0:
         value = value.item()
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    raise ValueError(
-        f"{where} hold {shown(value)} of type {type(value).__name__}; use numbers, text, booleans, "
-        "lists and dictionaries, and put arrays among the arrays"
-    )
+    return None if isinstance(value, float) and not math.isfinite(value) else value
