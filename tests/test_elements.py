@@ -273,7 +273,7 @@ def test_more_and_more_of_the_nonlinear_terms_lead_to_the_same_solution():
     )
     tree = cut(Tree.whole([0.0], [1.0], [20]), {0: [Cut(0, 0.5**k) for k in range(1, 14)]})
     system = ElementSystem(checked(problem), ElementBasis(LINE, tree))
-    zero, whole = np.zeros((len(system.basis), 1)), np.zeros(len(tree.elements), bool)
+    zero, whole = np.zeros((len(system.basis), 1)), np.zeros((len(tree.elements), 1), bool)
     options = {"enough": 1e-9, "report": lambda step, size: None}
     assert not newton(system, zero, whole, patience=2, **options).has_ended
     found = solved_gradually(system, zero, whole, **options)
@@ -493,6 +493,32 @@ def test_elements_are_graded_to_a_point_where_the_solution_is_not_smooth():
 
 
 SQUARE_1 = pann.Box(x=(0, 1), y=(0, 1))
+
+
+def test_layers_of_two_widths_are_graded_across_and_where_they_meet():
+    """u = h(x) h(y) and v likewise, -eps h'' + h = 1: as many elements as the layers ask for."""
+
+    def h(library, x, eps):
+        root = np.sqrt(eps)
+        ends = library.exp(-x / root) + library.exp((x - 1) / root)
+        return 1 - ends / (1 + np.exp(-1 / root))
+
+    def residual(u, v, x, y):
+        found = []
+        for own, eps, field, other in ((u, 1e-5, u - v / 2, 1e-3), (v, 1e-3, v - u / 2, 1e-5)):
+            a, b = h(jnp, x, eps), h(jnp, y, eps)
+            source = a + b - a * b - h(jnp, x, other) * h(jnp, y, other) / 2
+            found.append(-eps * own.laplacian + field - source)
+        return found
+
+    names = ("u", "v")
+    conditions = [pann.Dirichlet(SQUARE_1.boundary, field=name) for name in names]
+    problem = pann.Problem(SQUARE_1, residual, conditions, fields=names)
+    solution = pann.solve(problem, pann.Elements(tail=1e-4), progress=False)
+    x, y = np.random.default_rng(0).uniform(0, 1, (2, 2_000)) ** 3
+    for found, eps in zip(solution(x=x, y=y), (1e-5, 1e-3), strict=True):
+        assert np.max(np.abs(found - h(np, x, eps) * h(np, y, eps))) < 1e-3
+    assert len(solution.model.basis.tree.elements) < 200
 
 
 def cone(x, y):

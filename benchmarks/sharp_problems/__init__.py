@@ -1,6 +1,15 @@
 """Problems with sharp features, each with its true solution and a solver of a page beside it."""
 
-from benchmarks.sharp_problems import cavity, circles, eikonal, evolutions, layers, mitchell, peaks
+from benchmarks.sharp_problems import (
+    cavity,
+    circles,
+    eikonal,
+    evolutions,
+    invented,
+    layers,
+    mitchell,
+    peaks,
+)
 from benchmarks.sharp_problems.case import Built, Case, named
 
 PROBLEMS = named(
@@ -12,6 +21,7 @@ PROBLEMS = named(
         *circles.CASES,
         *eikonal.CASES,
         *mitchell.CASES,
+        *invented.CASES,
     ]
 )
 

@@ -176,13 +176,19 @@ def _best(
 ) -> Found | None:
     """Fronts that leave little, with the profile that leaves less."""
     fronts, left = found_fronts(views, known.values, TANH, degrees)
-    if not len(fronts) or left > enough:
+    if not len(fronts) or left > enough or not _cross(fronts, views[1]):
         return None
     tried = {"tanh": (fronts, left)}
     tried["arctan"] = of_fronts.refitted(views[1], known.values, fronts, ARCTAN)
     name = min(tried, key=lambda name: tried[name][1])
     fronts, left = tried[name]
     return Found(fronts, activation_named(name), known, is_rigid or left > ROUGH)
+
+
+def _cross(fronts: Fronts, view: View) -> bool:
+    """Whether a front is inside: what a curve outside leaves is a layer at the boundary."""
+    p = view.terms(of_fronts.degree_of(fronts, view.dimension)) @ fronts.T
+    return bool(np.any((np.min(p, axis=0) < 0) & (np.max(p, axis=0) > 0)))
 
 
 def _face_values(problem: Problem) -> Known | None:

@@ -320,7 +320,7 @@ class _Rounds:
     ) -> Resolved:
         """Rounds from these elements on; `before` has the end of the last window."""
         domain = self.problem.domain if domain is None else domain
-        is_wide = np.ones(len(tree.elements), bool)
+        is_wide = np.ones((len(tree.elements), tree.dimension), bool)
         last: _Round | None = None
         stop, stopped = f"{MAX_ROUNDS} rounds", None
         extra = _Extra(
@@ -361,7 +361,9 @@ class _Rounds:
                 stop = f"stopped by {stopped}; next would have been finer elements"
                 break
             unsettled = now.missed.size > max(UNSETTLED, SHARE * float(np.max(now.missed.size)))
-            is_wide = unsettled[tree.locate(following.corners.mean(axis=1))]
+            is_wide = (unsettled[:, None] & now.is_along)[
+                tree.locate(following.corners.mean(axis=1))
+            ]
             tree = following
         assert last is not None, stop
         return dataclasses.replace(last.resolved, stop=stop, stopped=stopped)
@@ -371,7 +373,9 @@ class _Rounds:
         degrees = [self.bounds.first] * domain.dimension
         tree = Tree.whole(domain.lower, domain.upper, degrees)
         unhurried = dataclasses.replace(self, run=Run())
-        return unhurried._round(domain, tree, np.ones(1, bool), None, NOWHERE, before)
+        return unhurried._round(
+            domain, tree, np.ones((1, domain.dimension), bool), None, NOWHERE, before
+        )
 
     def _finer(self, tree: Tree, last: "_Round", extra: "_Extra") -> Tree | None:
         """Elements for a smaller error where all are resolved, None if it is small enough."""
@@ -414,7 +418,7 @@ class _Rounds:
         self,
         domain: Box,
         tree: Tree,
-        is_wide: Bool[np.ndarray, " boxes"],
+        is_wide: Bool[np.ndarray, "boxes d"],
         last: "_Round | None",
         checkpoint: Checkpoint,
         before: Before | None,
@@ -493,7 +497,7 @@ class _Rounds:
         self,
         basis: ElementBasis,
         b: Float[np.ndarray, "terms fields"],
-        smoothed: Bool[np.ndarray, " elements"],
+        smoothed: Bool[np.ndarray, "elements d"],
         checkpoint: Checkpoint,
         before: Before | None,
         report: Callable[[int, float], None],
@@ -591,7 +595,7 @@ class Found(NamedTuple):
 def solved_gradually(
     system: ElementSystem,
     b: Float[np.ndarray, "terms fields"],
-    smoothed: Bool[np.ndarray, " elements"],
+    smoothed: Bool[np.ndarray, "elements d"],
     *,
     enough: float,
     report: Callable[[int, float], None],
@@ -618,7 +622,7 @@ def solved_gradually(
 def newton(
     system: ElementSystem,
     b: Float[np.ndarray, "terms fields"],
-    smoothed: Bool[np.ndarray, " elements"],
+    smoothed: Bool[np.ndarray, "elements d"],
     *,
     enough: float,
     report: Callable[[int, float], None],

@@ -27,6 +27,8 @@ CAUSED = 4
 AMPLIFIED = 1.01
 # A residual whose middle is so far out, on (-1, 1), is at an end; cuts toward it are graded so.
 AT_AN_END, GRADING, MOST_CUTS = 0.5, 0.25, 3
+# In a corner where two layers meet, the middle of both is half as far out along either axis.
+AT_TWO_ENDS = 0.3
 # One that lies within so much of an end, of the width 2, is cut off there if that is no corner.
 CUT_OFF = 0.5
 # It is at a point, where its squares are no farther from their middle than this.
@@ -113,6 +115,11 @@ class Measured:
     def sizes(self) -> Float[np.ndarray, " boxes"]:
         """The largest tail or residual of each box."""
         return np.maximum(np.max(self.found.tail, axis=1), self.missed.size)
+
+    @property
+    def is_along(self) -> Bool[np.ndarray, "boxes d"]:
+        """Along which axes the coefficients are large: across a layer, not along it."""
+        return self.found.tail >= ALIKE * np.max(self.found.tail, axis=1, keepdims=True)
 
     @property
     def counted(self) -> Float[np.ndarray, " boxes"]:
@@ -313,7 +320,8 @@ def _axes_to_blame(now: Measured, element: int, tolerance: float) -> list[int]:
     """The axes along which an element is to be refined."""
     own, is_wide = now.found.tail[element], now.amplified[element] > AMPLIFIED
     if np.any(is_wide):
-        return np.flatnonzero(is_wide).tolist()
+        is_across = is_wide & now.is_along[element]
+        return np.flatnonzero(is_across if np.any(is_across) else is_wide).tolist()
     large = np.flatnonzero(own > max(tolerance, SHARE * np.max(own)))
     # Where the residual alone is too large, axes with tails of about the same size are to blame for
     # it alike.
@@ -333,7 +341,7 @@ def _cuts(
         inside = [0.5]
         if is_point:
             inside = _toward(center[axis], MOST_CUTS)
-        elif wide[axis] > AMPLIFIED and at_end[axis]:
+        elif wide[axis] > AMPLIFIED and abs(center[axis]) > AT_TWO_ENDS:
             count = math.ceil(math.log(wide[axis]) / math.log(1 / GRADING) - 0.5)
             inside = _toward(center[axis], min(max(count, 1), MOST_CUTS))
         elif not np.all(at_end) and reach[axis] < CUT_OFF:

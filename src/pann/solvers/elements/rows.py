@@ -255,11 +255,11 @@ class ElementSystem:
         return channels, found, by_channels
 
     def linearize(
-        self, b: Coefficients, smoothed: Bool[np.ndarray, " elements"] | None = None
+        self, b: Coefficients, smoothed: Bool[np.ndarray, "elements d"] | None = None
     ) -> Linearized:
         """All rows of every element at some coefficients, and their residuals.
 
-        On `smoothed` elements the highest derivatives are amplified to what the degrees resolve.
+        Along `smoothed` axes the highest derivatives are amplified to what the degrees resolve.
         """
         num_elements = len(self.basis.sizes)
         rows: list[Any] = [None] * num_elements
@@ -270,9 +270,8 @@ class ElementSystem:
             self.groups, channels, found, by_channels, strict=True
         ):
             if smoothed is not None:
-                factors, by_axis = self.amplification(group, slopes)
-                factors = factors ** smoothed[group.elements]
-                amplified[group.elements] = by_axis ** smoothed[group.elements, None]
+                own = smoothed[group.elements]
+                factors, amplified[group.elements] = self.amplification(group, slopes, own)
                 residual = residual + np.einsum(
                     "ofe,oepf,ofepr->epr", factors - 1.0, values, slopes, optimize=True
                 )
@@ -331,11 +330,14 @@ class ElementSystem:
         return np.stack([np.prod(slopes ** np.asarray(order), axis=1) for order in self.orders])
 
     def amplification(
-        self, group: _Group, slopes: Float[np.ndarray, "orders fields elements points _residuals"]
+        self,
+        group: _Group,
+        slopes: Float[np.ndarray, "orders fields elements points _residuals"],
+        smoothed: Bool[np.ndarray, "elements d"],
     ) -> tuple[Float[np.ndarray, "orders fields elements"], Float[np.ndarray, "elements d"]]:
         """Factors of the highest derivatives with which the degrees of an element resolve layers.
 
-        Also the largest along each axis.
+        Also the largest along each axis, 1 along those that are not `smoothed`.
 
         With a_k the coefficient of the k-th derivative in reference coordinates, layers have
         exponents up to (a_j / a_k)^(1 / (k - j)), and polynomials of degree p resolve some p.
@@ -360,7 +362,7 @@ class ElementSystem:
                     if order < top:
                         with np.errstate(divide="ignore", invalid="ignore"):
                             wanted = sizes[number, field] / (own * resolved ** (top - order))
-                        wanted = np.where(own > 0, wanted, 1.0)
+                        wanted = np.where((own > 0) & smoothed[:, axis, None], wanted, 1.0)
                         factors[highest, field] = np.maximum(
                             factors[highest, field], np.max(wanted, axis=1)
                         )
