@@ -8,7 +8,13 @@ import scipy.optimize
 
 from pann.numerics import gauss_newton, levenberg_marquardt
 from pann.numerics.gmres import gmres
-from pann.numerics.least_squares import factorize, least_squares, orthonormalize, solve
+from pann.numerics.least_squares import (
+    factorize,
+    least_squares,
+    orthonormalize,
+    solve,
+    triangle_of,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -37,11 +43,14 @@ def test_all_forms_solve_with_a_dependent_column_anywhere(position, rng):
     table = jnp.asarray(matrix)
     factors = factorize(table, jnp.ones(40), jnp.ones(7, bool))
     by_columns = [least_squares(table, jnp.asarray(each))[0] for each in right.T]
+    both = [np.asfortranarray(np.column_stack([matrix, each])) for each in right.T]
+    by_numpy = [triangle_of(each)[0] for each in both]
     solved, is_dependent = solve(matrix.copy(order="F"), right)
     projected = orthonormalize(matrix).q
     for found in (
         matrix @ np.asarray(factors.solve(jnp.asarray(right))),
         matrix @ np.stack(by_columns, axis=1),
+        matrix @ np.stack(by_numpy, axis=1),
         matrix @ solved,
         projected @ (projected.T @ right),
     ):

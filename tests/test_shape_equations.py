@@ -1,6 +1,8 @@
 """Bases of shapes, functions of holes and corners, and solutions against formulas."""
 
 import itertools
+import logging
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +14,12 @@ from benchmarks.shape_problems import PROBLEMS
 from benchmarks.shape_problems.harmonic import Laplace
 from pann.basis import ShapeBasis, Singular
 from pann.basis.singular import LOG_RADIUS, LOGARITHM, PLAIN
+from pann.pde.checks import checked
 from pann.points import graded, sobol, uniform
 from pann.shapes import Ball, Disk, Polygon, Rectangle
+from pann.solvers.newton import Unknowns, full_step
+from pann.solvers.setup import Setup
+from pann.solvers.shape_rows import ShapeRows
 from pann.solvers.shapes import corners_of, is_laplacian
 
 RING = Disk(radius=1) - Disk(radius=0.3)
@@ -79,6 +85,68 @@ def test_points_of_a_shape_lie_in_it():
         assert len(pann.points.sample(name, RING.box, 100)) == 100
     with pytest.raises(ValueError, match="use sobol"):
         pann.points.sample("gauss", RING.box, 100)
+
+
+def test_rows_by_numpy_are_those_of_a_compiled_step():
+    """Two fields, nonlinear terms, an unknown parameter, values and fluxes."""
+    boundary = RING.boundary
+    problem = checked(
+        pann.Problem(
+            RING,
+            lambda u, v, k, x: (u.laplacian + k * u.value * v.x - x, v.laplacian + u.y**2),
+            [
+                pann.Dirichlet(boundary["disk"], lambda x, y: x + y, "u"),
+                pann.Robin(boundary["disk 2"], 1.0, 2.0, 0.5, field="u"),
+                pann.Neumann(boundary["disk"], 0.3, field="v"),
+                pann.Dirichlet(boundary["disk 2"], 1.0, "v"),
+                pann.Data(np.array([[0.5, 0.1], [-0.6, 0.2]]), np.array([0.1, 0.2]), "u"),
+            ],
+            fields=("u", "v"),
+            parameters={"k": 0.7},
+        )
+    )
+    with jax.enable_x64(True):
+        basis, setup = ShapeBasis(RING.box, 4), Setup(problem)
+        placed = setup.placed(basis)
+        draw = np.random.default_rng(0).normal(size=(len(basis), 2))
+        unknowns = Unknowns(draw, {"k": np.asarray(0.7)})
+        found = ShapeRows(problem, placed, basis).full_step(unknowns)
+        true = full_step(setup.blocks(placed, basis), jax.device_put(unknowns))
+    np.testing.assert_allclose(found.figures[:2], true.figures[:2], rtol=1e-10)
+    np.testing.assert_allclose(found.moved.b, true.moved.b, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(found.moved.parameters["k"], true.moved.parameters["k"], rtol=1e-8)
+
+
+def test_degrees_of_a_shape_share_their_programs():
+    """Compiling a step for each degree took longer than all factorizations."""
+    disk = Disk(radius=1)
+    problem = pann.Problem(
+        disk, lambda u, x: u.laplacian + u.value - x, [pann.Dirichlet(disk.boundary, 0.0)]
+    )
+    at = lambda degree: pann.solve(problem, pann.Polynomial(degree=degree), progress=False)
+    at(4)
+    with jax.log_compiles(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        handler = Compilations()
+        logging.getLogger("jax").addHandler(handler)
+        try:
+            at(5)
+        finally:
+            logging.getLogger("jax").removeHandler(handler)
+    assert handler.names == []
+
+
+class Compilations(logging.Handler):
+    """What JAX compiles."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def emit(self, record):
+        message = record.getMessage()
+        if message.startswith("Finished XLA compilation"):
+            self.names.append(message)
 
 
 # ---- Corners ----

@@ -6,7 +6,7 @@ from pann.basis.evolving import AnyBasis, EvolvingBasis
 from pann.basis.families import Chebyshev, Family, Fourier, Legendre, family_by_name
 from pann.basis.index_sets import hyperbolic_cross, tensor_product, total_degree
 from pann.basis.least_squares import fit, least_squares
-from pann.basis.on_shapes import ShapeBasis, WholeBasis
+from pann.basis.on_shapes import ShapeBasis, WholeBasis, highest_degree
 from pann.basis.piecewise import PiecewiseLegendre
 from pann.basis.quadrature import christoffel_weights, orthonormal_scales, project, quadrature
 from pann.basis.singular import Singular
@@ -32,6 +32,7 @@ __all__ = [
     "christoffel_weights",
     "family_by_name",
     "fit",
+    "highest_degree",
     "hyperbolic_cross",
     "is_in_program",
     "least_squares",

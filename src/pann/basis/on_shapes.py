@@ -161,16 +161,21 @@ class ShapeBasis:
         points = check_points(self.domain, points)
         order = check_derivative(self.domain, derivative)
         self._refuse_integrals(order)
-        require_memory(
-            8 * len(points) * len(self) * (1 + sum(order)) ** 2,
-            f"tables of {len(points):,} points and {len(self):,} terms",
-            "lower the degree or give fewer points",
-        )
+        self._require_memory(points, sum(order))
         total = sum(order)
         wanted = [each for each in np.ndindex((total + 1,) * len(order)) if sum(each) <= total]
         num_bytes = 8 * len(points) * len(self) * len(wanted)
         key = lambda: (self, total, points.shape, points.tobytes())
         return _TABLES.get(key, num_bytes, lambda: self._tables(points, wanted))[order]
+
+    def tables(
+        self, points: Shaped[np.ndarray, "points d"], orders: Sequence[Order]
+    ) -> dict[Order, Float[np.ndarray, "points terms"]]:
+        """`table` for several derivatives, of which nothing is kept."""
+        for order in orders:
+            self._refuse_integrals(order)
+        self._require_memory(points, max(map(sum, orders)))
+        return self._tables(check_points(self.domain, points), orders)
 
     def evaluate(
         self,
@@ -211,6 +216,13 @@ class ShapeBasis:
             rows = slice(start, min(start + size, len(points)))
             yield rows, self._tables(points[rows], [order])[order]
 
+    def _require_memory(self, points: Shaped[np.ndarray, "points d"], total: int) -> None:
+        require_memory(
+            8 * len(points) * len(self) * (1 + total) ** 2,
+            f"tables of {len(points):,} points and {len(self):,} terms",
+            "lower the degree or give fewer points",
+        )
+
     def _refuse_integrals(self, order: Order) -> None:
         if min(order) < 0:
             raise ValueError(
@@ -224,8 +236,10 @@ class ShapeBasis:
         reference, slopes = self.domain.to_reference(points), 2.0 / self.domain.widths
         polynomials = polynomial_tables(reference, self.made.steps, orders)
         found = {}
-        for order in orders:
-            own = polynomials[order] * float(np.prod(slopes ** np.asarray(order)))
+        for order in dict.fromkeys(orders):
+            own = polynomials[order]
+            if any(order):
+                own *= float(np.prod(slopes ** np.asarray(order)))
             if len(self.singular):
                 raw = singular_table(self.domain, self.singular, points, order)
                 others = (raw - own @ self.made.shared) @ self.made.mixed
@@ -247,28 +261,35 @@ def singular_table(
 def polynomial_tables(
     x: Float[np.ndarray, "points d"], steps: Sequence[Step], orders: Sequence[Order]
 ) -> dict[Order, Float[np.ndarray, "points terms"]]:
-    """Derivatives of all polynomials by the recurrence: D(x_i p) = x_i Dp + (D's order) D'p."""
+    """Derivatives of all polynomials by the recurrence: D(x_i p) = x_i Dp + (D's order) D'p.
+
+    Columns are contiguous, and each degree is one product of matrices.
+    """
     below = {each for order in orders for each in itertools.product(*(range(k + 1) for k in order))}
     ordered = sorted(below, key=sum)
-    ones, zeros = np.ones((len(x), 1)), np.zeros((len(x), 1))
-    found = {order: [zeros if any(order) else ones] for order in ordered}
-    for degree, step in enumerate(steps):
-        new = {}
+    count, num_terms = len(x), 1 + sum(step.mix.shape[1] for step in steps)
+    found = {order: np.empty((count, num_terms), order="F") for order in ordered}
+    for order, own in found.items():
+        own[:, 0] = 0.0 if any(order) else 1.0
+    before, last = slice(0, 0), slice(0, 1)
+    for step in steps:
+        after = slice(last.stop, last.stop + step.mix.shape[1])
+        whole = np.concatenate([step.mix, -step.last, -step.before])
+        size = last.stop - last.start
         for order in ordered:
-            parts = []
+            own = found[order]
+            factors = np.empty((count, len(whole)), order="F")
             for axis, times in enumerate(order):
-                part = x[:, [axis]] * found[order][degree]
+                part = factors[:, axis * size : (axis + 1) * size]
+                np.multiply(x[:, [axis]], own[:, last], out=part)
                 if times:
                     lower = (*order[:axis], times - 1, *order[axis + 1 :])
-                    part += times * found[lower][degree]
-                parts.append(part)
-            own = np.concatenate(parts, axis=1) @ step.mix - found[order][degree] @ step.last
-            if degree:
-                own -= found[order][degree - 1] @ step.before
-            new[order] = own
-        for order, own in new.items():
-            found[order].append(own)
-    return {order: np.concatenate(found[order], axis=1) for order in orders}
+                    part += times * found[lower][:, last]
+            factors[:, len(order) * size : (len(order) + 1) * size] = own[:, last]
+            factors[:, (len(order) + 1) * size :] = own[:, before]
+            np.matmul(factors, whole, out=own[:, after])
+        before, last = last, after
+    return {order: found[order] for order in orders}
 
 
 class Orthonormal:
@@ -350,3 +371,8 @@ def orthonormal(domain: Box, degree: int, num_functions: int) -> Orthonormal:
 
 # Bases whose terms live on the whole of a domain.
 WholeBasis: TypeAlias = Basis | ShapeBasis
+
+
+def highest_degree(basis: WholeBasis) -> int:
+    """That of a shape is known before its functions are made, which takes long."""
+    return basis.degree if isinstance(basis, ShapeBasis) else int(np.max(basis.degrees, initial=0))

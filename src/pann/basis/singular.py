@@ -62,7 +62,11 @@ class Singular:
             columns = np.flatnonzero(which.ravel() == number)
             with np.errstate(divide="ignore", invalid="ignore"):
                 log = np.log(radius) + 1j * theta
-                out[:, columns] = _derivatives(self.numbers[columns, 5:], log, turn, order)
+                # Real and imaginary parts come in pairs.
+                both, of = np.unique(self.numbers[columns, 5:8], axis=0, return_inverse=True)
+                found = _derivatives(both, log, turn, order)[:, of.ravel()]
+                is_imaginary = self.numbers[columns, 8] > 0
+                out[:, columns] = np.where(is_imaginary, found.imag, found.real)
         return out
 
     def names(self) -> list[str]:
@@ -76,13 +80,13 @@ class Singular:
 
 
 def _derivatives(
-    powers: Float[np.ndarray, "functions 4"],
+    powers: Float[np.ndarray, "functions 3"],
     log: Complex[np.ndarray, " points"],
     turn: complex,
     order: tuple[int, int],
-) -> Float[np.ndarray, "points functions"]:
+) -> Complex[np.ndarray, "points functions"]:
     """By x and y from those by w and its conjugate."""
-    p, q, kind, is_imaginary = powers.T
+    p, q, kind = powers.T
     total = np.zeros((len(log), len(p)), complex)
     along_x, along_y = order
     factors: dict[tuple[int, int], complex] = {}
@@ -98,11 +102,16 @@ def _derivatives(
         both = 0.5 * (_slope(p, a) * of_q + of_p * _slope(q, b))
         rest = np.where(kind == LOG_RADIUS, both, rest)
         whole = of_p * of_q
-        power = np.exp((p - a) * log[:, None] + (q - b) * log.conj()[:, None])
-        times = np.where(kind == LOGARITHM, log[:, None], log.real[:, None])
-        times = np.where(kind == PLAIN, 1.0, times)
-        total += factor * turn**a * np.conj(turn) ** b * power * (whole * times + rest)
-    return np.where(is_imaginary > 0, total.imag, total.real)
+        # Most are functions of w alone, which has no derivative by its conjugate.
+        some = (whole != 0.0) | (rest != 0.0)
+        if not np.any(some):
+            continue
+        power = np.exp((p[some] - a) * log[:, None] + (q[some] - b) * log.conj()[:, None])
+        times = np.where(kind[some] == LOGARITHM, log[:, None], log.real[:, None])
+        times = np.where(kind[some] == PLAIN, 1.0, times)
+        scale = factor * turn**a * np.conj(turn) ** b
+        total[:, some] += scale * power * (whole[some] * times + rest[some])
+    return total
 
 
 def _falling(power: Float[np.ndarray, " functions"], times: int) -> Float[np.ndarray, " functions"]:

@@ -57,7 +57,7 @@ class FullStep(NamedTuple):
 
     step: PyTree
     moved: PyTree
-    figures: Float[Array, "4"]
+    figures: Float[Any, "4"]
     factor: Triangle
 
 

@@ -12,6 +12,8 @@ Compiled programs use `least_squares`, which never forms Q, or `factorize`, whic
 where the sizes change from call to call, uses `solve`, `orthonormalize` or `ridge`.
 """
 
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -39,26 +41,32 @@ class Triangle(NamedTuple):
     """R of the columns divided by `scale`, in an order that has dependent columns last.
 
     `is_left_out` says which ones these are, in that order. `whole` is R of all columns in their
-    own order.
+    own order. Arrays are of JAX or of NumPy.
     """
 
-    r: Float[Array, "columns columns"]
-    scale: Float[Array, " columns"]
-    order: Int[Array, " columns"]
-    is_left_out: Bool[Array, " columns"]
-    whole: Float[Array, "columns columns"]
+    r: Float[Any, "columns columns"]
+    scale: Float[Any, " columns"]
+    order: Int[Any, " columns"]
+    is_left_out: Bool[Any, " columns"]
+    whole: Float[Any, "columns columns"]
 
-    def corrected(self, gradient: Float[Array, " columns"]) -> Float[Array, " columns"]:
+    def corrected(self, gradient: Float[Any, " columns"]) -> Float[Any, " columns"]:
         """The least-squares solution by R^T R, as good as the residual is small (Bjorck, 1987)."""
-        scaled = jnp.where(self.is_left_out, 0.0, (gradient / self.scale)[self.order])
-        half = jax.scipy.linalg.solve_triangular(self.r, scaled, trans=1)
-        return self.solved(half)
+        xp, triangular = self._by()
+        scaled = xp.where(self.is_left_out, 0.0, (gradient / self.scale)[self.order])
+        return self.solved(triangular(self.r, scaled, trans=1))
 
-    def solved(self, projected: Float[Array, " columns"]) -> Float[Array, " columns"]:
+    def solved(self, projected: Float[Any, " columns"]) -> Float[Any, " columns"]:
         """x with R x = Q^T b; zero where a column is left out."""
-        right = jnp.where(self.is_left_out, 0.0, projected)
-        ordered = jax.scipy.linalg.solve_triangular(self.r, right)
-        return jnp.zeros_like(ordered).at[self.order].set(ordered) / self.scale
+        xp, triangular = self._by()
+        ordered = triangular(self.r, xp.where(self.is_left_out, 0.0, projected))
+        return ordered[xp.argsort(self.order)] / self.scale
+
+    def _by(self) -> tuple[Any, Callable[..., Any]]:
+        """NumPy and SciPy, or JAX's."""
+        if isinstance(self.r, np.ndarray):
+            return np, functools.partial(scipy.linalg.solve_triangular, check_finite=False)
+        return jnp, jax.scipy.linalg.solve_triangular
 
 
 def least_squares(
@@ -133,6 +141,35 @@ def factorize(
 
 
 # ---- In NumPy ----
+
+
+def triangle_of(
+    columns_and_right: Float[np.ndarray, "rows columns_and_one"],
+) -> tuple[Float[np.ndarray, " columns"], Triangle]:
+    """`least_squares` of a matrix in Fortran order, which is overwritten: A, and b after it."""
+    both, count = columns_and_right, columns_and_right.shape[1] - 1
+    lengths = np.linalg.norm(both[:, :count], axis=0)
+    scale = np.where(lengths > 0, lengths, 1.0)
+    both[:, :count] /= scale
+    whole = _triangular(both)
+    r, projected = whole[:count, :count], whole[:count, count]
+    dependent = depends(r)
+    order = np.argsort(dependent, kind="stable")
+    last, kept = dependent[order], r
+    if np.any(dependent):
+        without = np.where(last, 0.0, r[:, order])
+        again = _triangular(np.asfortranarray(np.column_stack([without, projected])))
+        kept, projected = again[:, :count], again[:, count]
+        kept = np.where(last[:, None] | last[None, :], np.eye(count), kept)
+    triangle = Triangle(kept, scale, order, last, r)
+    return triangle.solved(projected), triangle
+
+
+def _triangular(matrix: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "least columns"]:
+    """R of a matrix in Fortran order, which is overwritten."""
+    size = scipy.linalg.lapack.dgeqrf_lwork(*matrix.shape)[0]
+    factored = scipy.linalg.lapack.dgeqrf(matrix, lwork=int(size), overwrite_a=True)[0]
+    return np.triu(factored[: matrix.shape[1]])
 
 
 def solve(

@@ -135,6 +135,24 @@ class Block(eqx.Module):
         return stacked.reshape(-1, stacked.shape[2])
 
 
+@jax.jit
+def linearized(
+    block: Block,
+    channels: Float[Array, "orders points fields"],
+    parameters: Mapping[str, Float[Array, ""]],
+) -> tuple[
+    Float[Array, "points residuals"],
+    Float[Array, "orders fields points residuals"],
+    Float[Array, "rows parameters"],
+]:
+    """The residual of a block without tables, and its derivatives by channels and parameters."""
+    residual, by_channel = block.linearize(channels, parameters)
+    found = jax.jacfwd(block.residual, 1)(channels, parameters) if parameters else {}
+    columns = [found[name].reshape(-1, 1) for name in parameters]
+    nothing = jnp.zeros((residual.size, 0), residual.dtype)
+    return residual, by_channel, jnp.concatenate([nothing, *columns], axis=1)
+
+
 # In chunks, `points` are the arrays of a block without tables, and `complete` adds these.
 ChunkedBlock = InChunks
 

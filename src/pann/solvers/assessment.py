@@ -21,7 +21,7 @@ from jaxtyping import Array, Float
 from pann.basis import AnyBasis, ElementBasis, WholeBasis
 from pann.model.pann import PANN, Parameters
 from pann.network.jets import in_terms
-from pann.pde.collocation import Block, Placed, make_block
+from pann.pde.collocation import Placed, linearized, make_block
 from pann.pde.conditions import Data
 from pann.pde.evaluation import evaluate_derivatives, evaluate_solution
 from pann.pde.hard_conditions import Ansatz, OfV
@@ -141,11 +141,16 @@ def _squares(
     if not isinstance(operator, Equation):
         return _of_condition(placed, channels, np.maximum(np.abs(channels), at_least))
     block = make_block(placed, problem, None, "float64")
-    known = {name: jnp.asarray(value, "float64") for name, value in parameters.items()}
-    found = _of_equation(block, *jax.device_put((channels, at_least)), known)
+    # One program for verdicts of all sizes, and for the rows of problems on shapes.
+    known = {name: np.asarray(value, float) for name, value in parameters.items()}
+    residual, slopes, _ = map(np.asarray, linearized(block, channels, known))
+    zero = np.asarray(linearized(block, np.zeros_like(channels), known)[0])
+    terms = np.maximum(np.abs(channels), at_least)[:, :, :, None] * np.swapaxes(slopes, 1, 2)
     # A block weighs each of its points by one over the root of their number.
-    squares, terms = (len(placed.points) * np.asarray(each) for each in found)
-    return squares, terms
+    squares = len(placed.points) * np.sum(residual**2, axis=1)
+    return squares, len(placed.points) * (
+        np.sum(terms**2, axis=(0, 2, 3)) + np.sum(zero**2, axis=1)
+    )
 
 
 def _of_condition(
@@ -167,23 +172,6 @@ def _of_condition(
         alone[order] = size
         terms = terms + applied(alone) ** 2
     return np.sum((applied(channels) - target) ** 2, axis=1), np.sum(terms, axis=1)
-
-
-@jax.jit
-def _of_equation(
-    block: Block,
-    channels: Float[Array, "orders points fields"],
-    at_least: Float[Array, "orders _ fields"],
-    parameters: dict[str, Array],
-) -> tuple[Float[Array, " points"], Float[Array, " points"]]:
-    """Of an equation, whose terms are its derivatives by the channels times these."""
-    residual, slopes = block.linearize(channels, parameters)
-    zero = block.residual(jnp.zeros_like(channels), parameters)
-    terms = jnp.einsum("opf,ofpr->ofpr", jnp.maximum(jnp.abs(channels), at_least), slopes)
-    return (
-        jnp.sum(residual**2, axis=1),
-        jnp.sum(terms**2, axis=(0, 1, 3)) + jnp.sum(zero**2, axis=1),
-    )
 
 
 # ---- The verdict ----

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pann.basis import WholeBasis
+from pann.basis import ShapeBasis, WholeBasis, highest_degree
 from pann.io import FileError, read
 from pann.io.checkpoint import Checkpoint, open_checkpoint
 from pann.model.architecture import Architecture
@@ -121,8 +121,8 @@ def configuration(
         "domain": str(problem.domain),
         "seed": str(setup.seed),
         "precision": architectures[0].precision if architectures else "float64",
-        "degree": ", ".join(str(int(np.max(each.degrees, initial=0))) for each in ladder),
-        "terms": ", ".join(str(each.num_terms) for each in ladder),
+        "degree": ", ".join(str(highest_degree(each)) for each in ladder),
+        "terms": ", ".join(str(_num_terms(each)) for each in ladder),
         "network": "; ".join(str(each) for each in architectures),
     }
     # Last what follows from the rest, or has no name.
@@ -132,10 +132,19 @@ def configuration(
         "condition points": ", ".join(
             f"{each.name} {len(each.points):,} ({_hash(each.points)})" for each in placed[1:]
         ),
-        "basis": _hash(*(each.degrees for each in ladder)),
+        "basis": _hash(
+            *(e.singular.numbers if isinstance(e, ShapeBasis) else e.degrees for e in ladder)
+        ),
         "equation and conditions": _measured(setup, placed, basis),
     }
     return plain | dict(given) | derived
+
+
+def _num_terms(basis: WholeBasis) -> int:
+    """Those of a shape that depend on others are found when it is used."""
+    if isinstance(basis, ShapeBasis):
+        return basis.num_polynomials + len(basis.singular)
+    return basis.num_terms
 
 
 def _hash(*arrays: object) -> str:

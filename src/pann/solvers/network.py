@@ -122,7 +122,8 @@ def solve_second_order(
         with_fronts = functools.partial(
             better_with_fronts,
             small=small,
-            bases=next_to_fronts(problem, ladder, small.model.product_basis),
+            # Not without need: on a shape the number of terms is known when they are made.
+            bases=next_to_fronts(problem, ladder, small.model.product_basis) if has_fronts else [],
         )
         asks = lambda: solution.residual > UNRESOLVED and not solution.report.stopped
         is_begun = elements is not None and has_fronts and not is_linear(problem)

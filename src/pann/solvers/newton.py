@@ -4,9 +4,11 @@ The rows of a collocation system as a least-squares problem for `pann.numerics.g
 the function that these rows determine least.
 """
 
+import abc
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -36,8 +38,8 @@ NEXT_TO_NOTHING = 1e-6
 class Unknowns(eqx.Module):
     """What the polynomial half and the equation leave open."""
 
-    b: Float[Array, "terms fields"]
-    parameters: dict[str, Float[Array, ""]]
+    b: Float[Any, "terms fields"]  # of JAX or NumPy
+    parameters: dict[str, Float[Any, ""]]
 
     @property
     def numbers(self) -> dict[str, float]:
@@ -78,8 +80,20 @@ class NewtonOutcome:
     weakest: Weakest
 
 
+class Rows(abc.ABC):
+    """A least-squares problem that makes its steps by itself."""
+
+    @abc.abstractmethod
+    def full_step(self, unknowns: Unknowns) -> FullStep: ...
+
+    @abc.abstractmethod
+    def shortened(
+        self, unknowns: Unknowns, step: Unknowns, fraction: float
+    ) -> tuple[Unknowns, float]: ...
+
+
 def newton(
-    blocks: Blocks,
+    rows: Blocks | Rows,
     unknowns: Unknowns,
     *,
     is_rung: bool = False,
@@ -98,10 +112,16 @@ def newton(
         weakest = Weakest(done.arrays["weakest"], done.notes["stability"], done.notes["is_free"])
         outcome = NewtonOutcome(done.arrays["sums"].tolist(), done.notes["reason"], weakest)
         return unpacked("unknowns", done.arrays, unknowns), outcome
-    step = _full_step_once if is_rung else full_step
+    step: Callable[[Unknowns], FullStep]
+    shortened: Callable[[Unknowns, Any, float], tuple[Unknowns, float]]
+    if isinstance(rows, tuple):
+        step = functools.partial(_full_step_once if is_rung else full_step, rows)
+        shortened = functools.partial(_shortened, System(rows))
+    else:
+        step, shortened = rows.full_step, rows.shortened
     found = gauss_newton.minimize(
-        functools.partial(step, blocks),
-        functools.partial(_shortened, System(blocks)),
+        step,
+        shortened,
         unknowns,
         max_steps=MAX_STEPS,
         # From zero the first step does not see parameters that multiply the fields.

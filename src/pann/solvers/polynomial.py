@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pann.basis import AnyBasis, Basis, WholeBasis, least_squares
+from pann.basis import AnyBasis, Basis, ShapeBasis, WholeBasis, highest_degree, least_squares
 from pann.domain import Box
 from pann.model.pann import PANN, Parameters
 from pann.pde.collocation import Placed
@@ -31,13 +31,17 @@ from pann.solvers.determinacy import (
     is_linear,
     without_free_part,
 )
-from pann.solvers.newton import Unknowns, newton, start
+from pann.solvers.newton import Blocks, Rows, Unknowns, newton, start
 from pann.solvers.setup import Setup
+from pann.solvers.shape_rows import ShapeRows
 from pann.solvers.solution import Report, Solution, progress_of, with_report
 
 # Degrees to try by dimension, and in more dimensions.
 LADDERS = {1: (8, 16, 32, 64, 128, 256, 512, 1024), 2: (8, 14, 22, 32, 44, 60), 3: (6, 9, 13, 17)}
 HIGH_DIMENSIONAL = (3, 5, 7)
+# On shapes some are left out by how fast the residual falls; one is at most so many times the last.
+LADDERS_ON_SHAPES = {2: (8, 14, 18, 22, 26, 30, 34, 38, 42, 48, 54, 60), 3: (6, 9, 11, 13, 15, 17)}
+LEAP = 1.6
 # On many elements, or in many dimensions, the degrees end before there are more coefficients.
 MAX_LADDER_COLUMNS = 3_000
 # A solution with a smaller relative residual at fresh points is resolved.
@@ -64,7 +68,8 @@ POINTS_TO_CARRY = 3
 def degrees_to_try(problem: Problem) -> tuple[int, ...]:
     """The degrees by dimension; on many elements, or in many dimensions, those not too large."""
     dimension = problem.domain.dimension
-    degrees = LADDERS.get(dimension, HIGH_DIMENSIONAL)
+    ladders = LADDERS if problem.domain.shape is None else LADDERS_ON_SHAPES
+    degrees = ladders.get(dimension, HIGH_DIMENSIONAL)
     elements = math.prod(family.num_pieces for family in problem.pieces.values())
     columns = [
         elements * math.comb(degree + dimension, dimension) * len(problem.fields)
@@ -111,7 +116,7 @@ def climb(
     if ended is None:
         return tried[-1], small
     rest = [] if is_found else ladder[len(tried) : len(tried) + 1]
-    following = [f"degree {int(np.max(basis.degrees))}" for basis in rest]
+    following = [f"degree {highest_degree(basis)}" for basis in rest]
     return stopped_by(tried[-1], ended, *following), small
 
 
@@ -131,7 +136,7 @@ def is_hopeless(
     """Whether degrees up to the last, at the rate of these two, would miss the goal."""
     if before is None or now.report.degree < ENOUGH_DEGREE.get(problem.domain.dimension, math.inf):
         return False
-    ahead = int(np.max(last.degrees)) - now.report.degree
+    ahead = highest_degree(last) - now.report.degree
     steps = ahead / max(now.report.degree - before.report.degree, 1)
     rate = now.residual / max(before.residual, 1e-300)
     return now.residual * min(rate, 1.0) ** steps > goal
@@ -147,17 +152,34 @@ def solutions_on(
     is_rung: bool,
 ) -> Iterator[Solution]:
     """The solution in each basis; `Stopped` where the next would not be done in time."""
+    before: Solution | None = None
     solution: Solution | None = None
-    seconds = 0.0
-    for basis in bases:
+    seconds, left = 0.0, list(bases)
+    while left:
         if solution is not None:
-            _check_time(setup, basis, solution, seconds)
-        begun = time.monotonic()
-        solution = solve_on_basis(setup, basis, precision, start_from, begin, is_rung=is_rung)
+            left = _worthwhile(left, before, solution)
+            _check_time(setup, left[0], solution, seconds)
+        begun, before = time.monotonic(), solution
+        solution = solve_on_basis(setup, left.pop(0), precision, start_from, begin, is_rung=is_rung)
         seconds = time.monotonic() - begun
         # From a poor start Newton's method may end in another solution of the equation.
         start_from = solution if solution.residual < NEAR else None
         yield solution
+
+
+def _worthwhile(left: list[WholeBasis], before: Solution | None, now: Solution) -> list[WholeBasis]:
+    """Without those of a shape that would not resolve the solution, by the last two residuals.
+
+    Each is a system of its own, and nothing of it is of use to the next.
+    """
+    if before is None or not isinstance(left[0], ShapeBasis) or now.residual >= before.residual:
+        return left
+    ahead = now.report.degree - before.report.degree
+    rate = math.log(before.residual / max(now.residual, 1e-300)) / max(ahead, 1)
+    needed = math.log(max(now.residual / RESOLVED, 1.0)) / rate
+    enough = now.report.degree + min(needed, (LEAP - 1) * now.report.degree)
+    found = [number for number, basis in enumerate(left) if highest_degree(basis) >= enough]
+    return left[found[0] if found else -1 :]
 
 
 def solve_on_basis(
@@ -180,8 +202,7 @@ def solve_on_basis(
     placed = setup.placed(basis)
     _check_rows(placed, len(norms))
     unknowns, outcome = newton(
-        setup.system(placed, basis, precision),
-        unknowns,
+        *_rows_and_start(setup, placed, basis, precision, unknowns),
         is_rung=is_rung,
         norms=norms,
         constants=constants,
@@ -201,7 +222,7 @@ def solve_on_basis(
         parameters=unknowns.numbers,
         report=Report(
             how=f"Gauss-Newton on the polynomial{_breaks(problem)}, {len(outcome.sums) - 1} steps",
-            degree=int(np.max(basis.degrees, initial=0)),
+            degree=highest_degree(basis),
             num_points=sum(len(each.points) for each in placed),
             residual=residual,
             stability=outcome.weakest.stability,
@@ -215,6 +236,19 @@ def solve_on_basis(
         problem=problem,
         ansatz=setup.ansatz,
     )
+
+
+def _rows_and_start(
+    setup: Setup,
+    placed: Sequence[Placed],
+    basis: WholeBasis,
+    precision: str,
+    unknowns: Unknowns,
+) -> tuple[Blocks | Rows, Unknowns]:
+    """Compiled rows, or on a shape those of NumPy."""
+    if not isinstance(basis, ShapeBasis) or precision != "float64":
+        return setup.system(placed, basis, precision), unknowns
+    return ShapeRows(setup.problem, placed, basis), jax.tree.map(np.asarray, unknowns)
 
 
 def is_small(problem: Problem, basis: WholeBasis) -> bool:

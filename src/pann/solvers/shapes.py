@@ -38,7 +38,7 @@ MOST_FACTORS = 6
 # Next to polynomials of degree n, harmonic ones up to so many times that.
 HARMONIC = 3
 # Poles at a corner of a system, and how fast they cluster.
-NUM_POLES, CLUSTERING = 20, 4.0
+FEWEST_POLES, MOST_POLES, POLES_PER_DEGREE, CLUSTERING = 20, 60, 2.0, 4.0
 # Up to this angle corners of systems are left to polynomials.
 SMOOTH_ENOUGH = 1.05 * math.pi
 WHOLE = 1e-6  # exponents nearer than this to a whole number are one
@@ -83,7 +83,7 @@ def singular_functions(problem: Problem, degree: int, *, homogeneous: bool = Fal
         if is_series and corner.is_plain:
             rows += _series(shape, corner)
         else:
-            rows += _of_corner(problem, shape, corner, alone=alone)
+            rows += _of_corner(problem, shape, corner, degree, alone=alone)
     if alone:
         middle = 0.5 * (np.asarray(shape.lower) + np.asarray(shape.upper))
         radius = 0.5 * math.hypot(*(np.asarray(shape.upper) - np.asarray(shape.lower)))
@@ -192,13 +192,15 @@ def _of_hole(center: Sequence[float], radius: float, degree: int, *, alone: bool
             yield from _both(*place, float(i), float(j), LOG_RADIUS)[: 1 if i == j else 2]
 
 
-def _of_corner(problem: Problem, shape: Shape, corner: Junction, *, alone: bool) -> Iterator[Row]:
+def _of_corner(
+    problem: Problem, shape: Shape, corner: Junction, degree: int, *, alone: bool
+) -> Iterator[Row]:
     place = (*corner.point, corner.direction, corner.angle, shape.size)
     first = math.pi / corner.angle
     if len(problem.fields) > 1:
         is_sharp = corner.is_mixed or corner.angle > SMOOTH_ENOUGH
         if is_sharp and corner.angle < 2.0 * math.pi - 0.1:
-            yield from _poles(shape, corner)
+            yield from _poles(problem, shape, corner, degree)
         return
     step = 0.5 * first if corner.is_mixed else first
     few = 1 if is_linear(problem) else int(HIGHEST_EXPONENT / step)
@@ -237,15 +239,22 @@ def _series(shape: Shape, corner: Junction) -> Iterator[Row]:
             yield (*place, nu + a, float(a), PLAIN, float(corner.is_fixed))
 
 
-def _poles(shape: Shape, corner: Junction) -> Iterator[Row]:
-    """1 / (z - z_j) and conj(w) / (z - z_j), z_j outside on the bisector."""
+def _poles(problem: Problem, shape: Shape, corner: Junction, degree: int) -> Iterator[Row]:
+    """Plane elasticity and flow by Goursat's functions phi and psi with poles outside.
+
+    Displacements and velocities are combinations of phi, psi and z conj(phi'), pressures are those
+    of phi'; with w = z - z_j these are 1/w, conj(w)/w^2 and 1/w^2.
+    """
     outward = corner.direction + 0.5 * corner.angle + math.pi
-    for number in range(1, NUM_POLES + 1):
-        distance = shape.size * math.exp(CLUSTERING * (math.sqrt(number) - math.sqrt(NUM_POLES)))
+    count = max(FEWEST_POLES, min(round(POLES_PER_DEGREE * degree), MOST_POLES))
+    for number in range(1, count + 1):
+        distance = shape.size * math.exp(CLUSTERING * (math.sqrt(number) - math.sqrt(count)))
         x = corner.point[0] + distance * math.cos(outward)
         y = corner.point[1] + distance * math.sin(outward)
         if shape.inside(np.array([[x, y]]))[0]:
             continue
         place = (x, y, 0.0, 2.0 * math.pi, distance)
         yield from _both(*place, -1.0, 0.0, PLAIN)
-        yield from _both(*place, -1.0, 1.0, PLAIN)
+        yield from _both(*place, -2.0, 1.0, PLAIN)
+        if len(problem.fields) > 2:
+            yield from _both(*place, -2.0, 0.0, PLAIN)
