@@ -33,13 +33,12 @@ from pann.cli.options import (
     table_options,
 )
 from pann.cli.problem_files import SUFFIX, opened
-from pann.cli.solve import figures_of
 from pann.io.checks import shown
 from pann.methods import OF_VERB, Option, RunOptions
 from pann.methods.options import Choice, Flag, Real, Texts, choose
 from pann.pde import Problem
 from pann.runs import Result, Row
-from pann.runs.excerpt import fields_of
+from pann.runs.excerpt import fields_of, figures_of
 from pann.runtime.atomic import reason
 from pann.solvers.solve import solve_run
 

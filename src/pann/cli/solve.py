@@ -8,7 +8,7 @@ import math
 import pathlib
 import statistics
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import numpy as np
@@ -26,10 +26,12 @@ from pann.cli.options import (
 from pann.cli.terminal import Json, plainly, show_report
 from pann.domain import Box
 from pann.io import read
+from pann.io.checks import plain
 from pann.methods import RunOptions, SolveMethod, Training, Windows
 from pann.pde import Problem
 from pann.plot import check_picture
 from pann.problems import PROBLEMS, equation_of
+from pann.runs.excerpt import figures_of
 from pann.runtime import compile, limits, progress
 from pann.solvers.folder import SOLUTION, Folder
 from pann.solvers.solution import KIND, Solution, load
@@ -174,26 +176,6 @@ def _progress(
         yield shown
 
 
-def figures_of(solution: Solution) -> Report:
-    """What a solution is and how good."""
-    report, model = solution.report, solution.model
-    return dict(
-        rel_l2=report.rel_l2,
-        residual=report.residual,
-        error_estimate=report.error_estimate,
-        met=report.met,
-        resolved=report.resolved,
-        notes=report.notes,
-        method=repr(solution.method),
-        how=report.how,
-        degree=report.degree,
-        terms=model.num_terms,
-        units=model.num_units,
-        points=report.num_points,
-        parameters=dict(solution.parameters),
-    )
-
-
 def trial_reports(problem: Problem, solution: Solution, files: list[str]) -> list[Report]:
     """How good each trial is."""
     common = dict(
@@ -209,9 +191,7 @@ def trial_reports(problem: Problem, solution: Solution, files: list[str]) -> lis
     if len(trials) == 1:
         # Of several the residuals at other points have chosen one.
         trials = [{**trials[0], "residual": solution.residual}]
-    return [
-        _finite({**common, "trial": number, **figures}) for number, figures in enumerate(trials)
-    ]
+    return [plain({**common, "trial": number, **figures}) for number, figures in enumerate(trials)]
 
 
 def trial_lines(reports: list[Report]) -> list[str]:
@@ -310,13 +290,6 @@ def describe_file(path: pathlib.Path) -> Report:
             for name, low, high in zip(domain.names, domain.lower, domain.upper, strict=True)
         },
         "tolerance": loaded.report.tolerance,
-        **_finite(figures_of(loaded)),
+        **plain(figures_of(loaded)),
         "text": f"{path}: the solution of an equation\n{loaded}",
     }
-
-
-def _finite(value: Any) -> Any:
-    """The same for JSON, which has no NaN and no infinity: they are null."""
-    if isinstance(value, Mapping):
-        return {name: _finite(inner) for name, inner in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value

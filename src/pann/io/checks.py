@@ -177,6 +177,17 @@ def as_stored(numbers: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndar
 # ---- JSON ----
 
 
+def plain(value: Any) -> Any:
+    """The same for JSON: numbers of Python in the place of NumPy's, null for those of no value."""
+    if isinstance(value, Mapping):
+        return {key: plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    if getattr(value, "ndim", None) == 0:
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def check_plain(value: Any, what: str, keys: tuple[str | int, ...] = ()) -> None:
     """Refuse what JSON cannot give back as it was: other types, NaN, keys that are not text.
 
@@ -192,17 +203,17 @@ def check_plain(value: Any, what: str, keys: tuple[str | int, ...] = ()) -> None
 
 def _fault(value: Any, depth: int) -> str | None:
     """Why JSON cannot give this value back, apart from what is in it."""
-    if depth > MAX_DEPTH:
-        return f"is nested deeper than {MAX_DEPTH} levels; flatten it"
-    if isinstance(value, dict):
-        odd = [key for key in value if not isinstance(key, str)]
-        return f"has the key {shown(odd[0])}; keys must be text" if odd else None
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"is {value}, which JSON does not have; use null or text"
-    if isinstance(value, int) and abs(value) > MAX_INTEGER:
-        return "is an integer beyond 64 bits; write it as text"
-    if value is None or isinstance(value, bool | int | float | str | list | tuple):
-        return None
+    match value:
+        case _ if depth > MAX_DEPTH:
+            return f"is nested deeper than {MAX_DEPTH} levels; flatten it"
+        case dict() if odd := [key for key in value if not isinstance(key, str)]:
+            return f"has the key {shown(odd[0])}; keys must be text"
+        case float() if not math.isfinite(value):
+            return f"is {value}, which JSON does not have; use null or text"
+        case int() if abs(value) > MAX_INTEGER:
+            return "is an integer beyond 64 bits; write it as text"
+        case None | bool() | int() | float() | str() | list() | tuple() | dict():
+            return None
     return (
         f"is {shown(value)} of type {type(value).__name__}; use text, numbers, booleans, null, "
         "lists and dictionaries, and put arrays among the arrays of a file"

@@ -1,8 +1,8 @@
 """The `.pann` files of a user in a page: solutions of equations, fits of tables and functions."""
 
-import json
 import pathlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -35,9 +35,10 @@ from pann.report.charts import (
     Panels,
     sideways_bars,
 )
-from pann.report.page import Block, Column, Facts, Folded, Section, Table, Value
+from pann.report.page import Block, Column, Facts, Folded, Note, Section, Table, Value
 from pann.report.runs import cell, history_panels
-from pann.report.texts import duration, number, shown
+from pann.report.texts import duration, name_of, number, shown
+from pann.runs.excerpt import figures_of
 from pann.solvers.folder import LOG
 from pann.solvers.solution import Solution
 
@@ -66,6 +67,11 @@ def model_section(path: pathlib.Path, name: str, anchor: str) -> Section:
 
 
 # ---- What all models share: lines or maps of the model and its halves, and the leading terms ----
+
+
+def _facts(values: Mapping[str, Any]) -> Facts:
+    known = {name: value for name, value in values.items() if value is not None}
+    return Facts("", [(name_of(name), shown(value)) for name, value in known.items()])
 
 
 def _whole_and_halves(network: np.ndarray, polynomial: np.ndarray) -> dict[str, np.ndarray]:
@@ -110,30 +116,16 @@ def _leading_terms(terms: Sequence[Term]) -> Panels:
 
 
 def _solution(path: pathlib.Path, solution: Solution) -> tuple[str, list[Block]]:
-    report, model = solution.report, solution.model
-    problem = read(path).description.get("problem") or "an equation"
-    pairs = [
-        ("problem", str(problem)),
-        ("relative l2 error", shown(report.rel_l2)),
-        ("relative residual", number(report.residual)),
-        ("degree", shown(report.degree)),
-        ("polynomial terms", shown(model.num_terms)),
-        ("network units", shown(model.num_units)),
-        ("points", shown(report.num_points)),
-        ("precision", model.precision),
-        ("time", duration(report.seconds)),
-        ("solved by", report.how),
-        ("stopped", report.stop),
-    ]
-    if report.tolerance is not None:
-        outcome = "met" if report.met else "not met"
-        pairs.append(("tolerance", f"{number(report.tolerance)}, {outcome}"))
-        pairs.append(("estimated error", shown(report.error_estimate)))
-    for name, value in solution.parameters.items():
+    report = solution.report
+    problem = str(read(path).description.get("problem") or "an equation")
+    facts = {"problem": problem, **figures_of(solution), "precision": solution.model.precision}
+    facts |= {"tolerance": report.tolerance, "time": duration(report.seconds), "stop": report.stop}
+    for name, value in facts.pop("parameters").items():
         deviation = solution.parameter_deviations.get(name)
         spread = "" if deviation is None else f" ± {number(deviation, 2)}"
-        pairs.append((name, f"{value:.6g}{spread}"))
-    blocks: list[Block] = [Facts("", pairs), *_solution_panels(solution)]
+        facts[name] = f"{value:.6g}{spread}"
+    notes = map(Note, facts.pop("notes"))
+    blocks: list[Block] = [_facts(facts), *notes, *_solution_panels(solution)]
     if any(len(values) > 1 for values in report.history.values()):
         blocks.append(history_panels(report.history))
     if len(report.trials) > 1:
@@ -167,13 +159,12 @@ def _solution_panels(solution: Solution) -> list[Panels]:
 
 
 def _trials(solution: Solution) -> Table:
-    names = {"rel_l2": "relative l2 error", "residual": "residual", "terms": "terms"}
-    names |= {"units": "units", "stop": "stopped"}
+    names = ("rel_l2", "residual", "terms", "units", "stop")
     rows = [
         [cell(index), *(cell(trial.get(name)) for name in names)]
         for index, trial in enumerate(solution.report.trials)
     ]
-    columns = [Column(each, is_wide=each == "stopped") for each in ("trial", *names.values())]
+    columns = [Column(name_of(each), is_wide=each == "stop") for each in ("trial", *names)]
     return Table("The trial that is shown has the lowest residual.", columns, rows)
 
 
@@ -183,18 +174,9 @@ def _trials(solution: Solution) -> Table:
 def _table(path: pathlib.Path, regressor: PANNRegressor) -> tuple[str, list[Block]]:
     report = describe_file(path)
     error, features = report["held_out_error"], report["features"]
-    pairs = [
-        ("targets", ", ".join(report["targets"])),
-        ("features", shown(len(features))),
-        ("trained by", report["how"]),
-        ("held-out RMSE", "unknown" if error is None else number(error)),
-        ("degree", shown(report["degree"])),
-        ("polynomial terms", shown(report["terms"])),
-        ("network units", shown(report["units"])),
-        ("trials", shown(report["trials"])),
-        ("written by pann", report["pann_version"]),
-        *((name, json.dumps(value)) for name, value in report["options"].items()),
-    ]
+    facts = {name: report[name] for name in ("how", "degree", "terms", "units", "trials")}
+    facts |= {"targets": report["targets"], "features": len(features), "held-out RMSE": error}
+    facts |= {"pann": report["pann_version"], **report["options"]}
     indices = regressor.sobol_indices(SOBOL_POINTS)
     order = np.argsort(-indices.total, kind="stable")
     rows = []
@@ -210,7 +192,7 @@ def _table(path: pathlib.Path, regressor: PANNRegressor) -> tuple[str, list[Bloc
     caption = "Ranges in training; fractions of the prediction's variance (Sobol indices)."
     names = [feature["name"] for feature in features]
     blocks: list[Block] = [
-        Facts("", pairs),
+        _facts(facts),
         _along_features(regressor, names, report["targets"][0], order[:MAX_FEATURES]),
         *([_leading_terms(regressor.terms_)] if report["terms"] else []),
         Table(caption, columns, rows),
@@ -251,13 +233,8 @@ def _along_features(
 def _function(model: PANN) -> tuple[str, list[Block]]:
     """Lines of one input, maps of two; others in the middle of their range."""
     domain = model.domain
-    pairs = (
-        ("inputs", ", ".join(domain.names)),
-        ("outputs", shown(model.num_outputs or 1)),
-        ("polynomial terms", shown(model.num_terms)),
-        ("network units", shown(model.num_units)),
-        ("precision", model.precision),
-    )
+    facts = {"inputs": domain.names, "outputs": model.num_outputs or 1, "terms": model.num_terms}
+    facts |= {"units": model.num_units, "precision": model.precision}
     axes = domain.names[:2]
     count = LINE_POINTS if len(axes) == 1 else MAP_POINTS
     ticks = {axis: ticks_along(domain, axis, count) for axis in axes}
@@ -266,4 +243,4 @@ def _function(model: PANN) -> tuple[str, list[Block]]:
     values = _whole_and_halves(*map(first, model.parts(points)))
     panels = _value_panels("The model and its halves", values, ticks, domain.names)
     terms = [_leading_terms(model.terms())] if model.num_terms else []
-    return repr(model), [Facts("", pairs), panels, *terms]
+    return repr(model), [_facts(facts), panels, *terms]

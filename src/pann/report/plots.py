@@ -77,7 +77,7 @@ def _bars(chart: Bars) -> tuple[list[Drawn], Drawn]:
             "type": "bar",
             "name": kind,
             "x": chart.groups,
-            "y": [_finite(chart.heights.get((group, kind))) for group in chart.groups],
+            "y": numbers([chart.heights.get((group, kind), np.nan) for group in chart.groups]),
             "marker": {"color": chart.colors[kind]},
             "hovertemplate": "%{x}: %{y:.4~g}",
         }
@@ -101,7 +101,7 @@ def _sideways(chart: Bars) -> tuple[list[Drawn], Drawn]:
     bars = {
         "type": "bar",
         "name": "",
-        "x": [_finite(value) for value in chart.heights.values()],
+        "x": numbers(list(chart.heights.values())),
         "y": chart.groups,
         "orientation": "h",
         "marker": {"color": [chart.colors[kind] for _, kind in chart.heights]},
@@ -171,9 +171,10 @@ def coarser(values: Any, most: int) -> np.ndarray:
     return array[np.ix_(*(np.unique(along.round().astype(int)) for along in places))]
 
 
-def numbers(values: np.ndarray) -> list[float | None]:
+def numbers(values: np.ndarray | Sequence[Number]) -> list[float | None]:
     """With seven digits, more than a screen shows; None is a gap."""
-    return [float(f"{each:.7g}") if np.isfinite(each) else None for each in values.tolist()]
+    known = np.asarray(values, float).tolist()
+    return [float(f"{each:.7g}") if np.isfinite(each) else None for each in known]
 
 
 def in_steps(values: np.ndarray, steps: int) -> list[list[float | None]]:
@@ -185,7 +186,3 @@ def in_steps(values: np.ndarray, steps: int) -> list[list[float | None]]:
     with_gaps = values.astype(object)
     with_gaps[~is_finite] = None
     return with_gaps.tolist()
-
-
-def _finite(value: Number | None) -> Number | None:
-    return value if value is not None and np.isfinite(value) else None

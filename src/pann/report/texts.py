@@ -15,6 +15,8 @@ LABELS = {
     "preconditioner": "K",
     "signed": "signed test",
     "num_folds": "folds",
+    "rel_l2": "relative l2 error",
+    "error_estimate": "estimated error",
 }
 VALUES = {
     "poisson_disk": "Poisson disk",

@@ -1,4 +1,4 @@
-"""The excerpt of a solution or a fit that a run keeps: values on a coarse grid, and its curves.
+"""The excerpt of a solution or a fit that a run keeps: figures, values on a coarse grid, curves.
 
 Arrays are called u, u_network, u_polynomial per field, and axis_1_x, axis_2_y have the coordinates
 along their first and second axis.
@@ -6,6 +6,7 @@ along their first and second axis.
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,26 @@ POINTS = 49  # per axis
 NUM_RECORDS = 120  # of a curve
 ENDINGS = {SOLUTION: "", NETWORK: "_network", POLYNOMIAL: "_polynomial"}
 Arrays = dict[str, np.ndarray]
+
+
+def figures_of(solution: Solution) -> dict[str, Any]:
+    """What a solution is and how good."""
+    report, model = solution.report, solution.model
+    return dict(
+        rel_l2=report.rel_l2,
+        residual=report.residual,
+        error_estimate=report.error_estimate,
+        met=report.met,
+        resolved=report.resolved,
+        notes=report.notes,
+        method=repr(solution.method),
+        how=report.how,
+        degree=report.degree,
+        terms=model.num_terms,
+        units=model.num_units,
+        points=report.num_points,
+        parameters=dict(solution.parameters),
+    )
 
 
 def fields_of(solution: Solution) -> Arrays:

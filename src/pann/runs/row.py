@@ -7,14 +7,13 @@ import dataclasses
 import functools
 import hashlib
 import json
-import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from pann.io.checks import check_plain, shown
+from pann.io.checks import check_plain, plain, shown
 from pann.io.container import declare
 
 IDENTITY_DIGITS = 16
@@ -67,7 +66,7 @@ class Result:
     arrays: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        figures = _plain(dict(self.figures))
+        figures = plain(dict(self.figures))
         check_plain(figures, "the figures")
         object.__setattr__(self, "figures", figures)
         arrays = {name: np.asarray(array) for name, array in self.arrays.items()}
@@ -80,14 +79,3 @@ def canonical(value: dict[str, Any]) -> str:
     """The canonical JSON text: keys sorted, no blanks, floats by `repr`, no NaN."""
     check_plain(value, "the configuration")
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    """The same with numbers of Python in the place of NumPy's, and null for those of no value."""
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    if getattr(value, "ndim", None) == 0:
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -127,22 +127,18 @@ def parse_shard(text: str) -> tuple[int, int]:
     if match is None:
         raise ValueError(f"a shard is written k/n, such as 3/16, got '{text}'")
     shard = int(match[1]), int(match[2])
-    _check_shard(shard)
+    shard_of((), shard)  # refuses one that does not exist
     return shard
 
 
 def shard_of(rows: Sequence[Item], shard: tuple[int, int]) -> list[Item]:
     """Rows k, k + n, k + 2n, ... of shard k of n."""
-    _check_shard(shard)
-    return list(rows[shard[0] - 1 :: shard[1]])
-
-
-def _check_shard(shard: tuple[int, int]) -> None:
     number, count = shard
     if count < 1 or not 1 <= number <= count:
         raise ValueError(
             f"shard {number}/{count} does not exist; shards of n are numbered 1/n to n/n"
         )
+    return list(rows[number - 1 :: count])
 
 
 def _failures(rows: Sequence[Row], store: Store) -> dict[Row, str]:
