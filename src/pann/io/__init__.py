@@ -5,7 +5,6 @@ from pann.io.checkpoint import kept_in
 from pann.io.checks import Contents
 from pann.io.container import read, write
 from pann.io.models import load, model_from_state, model_state, save
-from pann.runtime.atomic import remove_leftovers
 
 __all__ = [
     "Contents",
@@ -15,7 +14,6 @@ __all__ = [
     "model_from_state",
     "model_state",
     "read",
-    "remove_leftovers",
     "save",
     "write",
 ]

@@ -70,6 +70,10 @@ class _File:
         write(self.path, KIND, description, arrays)
         self.written = time.monotonic()
 
+    def write_if_due(self) -> None:
+        if time.monotonic() - self.written >= self.interval:
+            self.write()
+
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
@@ -94,8 +98,7 @@ class Checkpoint:
         if self.file is None:
             return
         self.file.waiting = self.scope + UNDER_WAY, make
-        if time.monotonic() - self.file.written >= self.file.interval:
-            self.file.write()
+        self.file.write_if_due()
 
     def finish(self, make: Callable[[], Saved]) -> None:
         """Note the result, in the place of all that led to it."""
@@ -106,8 +109,7 @@ class Checkpoint:
             del units[name]
         self.file.waiting = None
         units[self.scope + DONE] = make()
-        if time.monotonic() - self.file.written >= self.file.interval:
-            self.file.write()
+        self.file.write_if_due()
 
     def flush(self) -> None:
         """Write what waits, whenever the last write was."""

@@ -184,6 +184,7 @@ class Record(Codec):
     """The objects of a class: entries of their description, then their arrays.
 
     Both are attributes of an object by their names; an entry that is not is a length of its arrays.
+    An entry by the name of an array says whether it is there.
     A shape that needs more than names is a function of the values, which `check` has seen, with the
     `sizes` that follow from them. Where a class is not just its fields, `split` gives the values of
     an object by name and `build` makes it of such values. An entry of `optional` is left out where
@@ -209,7 +210,7 @@ class Record(Codec):
         values = self.split(value) if self.split else {n: getattr(value, n) for n in names}
         own: Arrays = {}
         for name, shape in self.arrays.items():
-            array = values.pop(name, None)
+            array = values.get(name)
             if isinstance(array, list):
                 own |= {f"{name}_{k}": np.asarray(each) for k, each in enumerate(array)}
             elif array is not None:

@@ -28,14 +28,12 @@ from pann.io.checks import (
 )
 from pann.io.codec import (
     Arrays,
-    Codec,
     Listed,
     OneOf,
     Optional,
     Plain,
     Prefixed,
     Record,
-    Source,
     Values,
     decode,
     encode,
@@ -465,32 +463,22 @@ PRODUCTS = Record(
 
 # ---- Models ----
 
-_ARRAYS = {
+_OF_MODEL = ("precision", "domain", "basis", "num_outputs")
+_ARRAYS: dict[str, Any] = {
     "a": "precision width outputs",
     "b": "precision basis.num_terms outputs",
     "keep_a": "bool width",
     "keep_b": "bool basis.num_terms",
     "overlap": "precision basis.num_terms outputs",
+    "bias": lambda of: "precision outputs" if of.bias else None,
 }
-
-
-class _Bias(Codec):
-    """An array that may be missing: the entry says whether it is there."""
-
-    def encode(self, value: Any) -> tuple[Any, Arrays]:
-        return value is not None, {} if value is None else {"bias": np.asarray(value)}
-
-    def decode(self, value: Any, what: str, source: Source, known: Values) -> Any:
-        if not check_bool(value, what):
-            return None
-        return on_device(source.take("bias", known.precision, (known.num_outputs or 1,)))
 
 
 def _split_model(model: PANN) -> dict[str, Any]:
     if model.basis.domain != model.domain:
         raise FileError("the model's basis lives on another domain than the model; make them agree")
-    of_model = {key: getattr(model, key) for key in ("precision", "domain", "basis", "num_outputs")}
-    of_parameters = {key: getattr(model.parameters, key) for key in ("network", "bias", *_ARRAYS)}
+    of_model = {key: getattr(model, key) for key in _OF_MODEL}
+    of_parameters = {key: getattr(model.parameters, key) for key in ("network", *_ARRAYS)}
     rare = {"products": model.parameters.products, "relative_error": model.relative_error}
     given = {key: value for key, value in rare.items() if value is not None}
     return of_model | of_parameters | given
@@ -505,17 +493,12 @@ def _model_sizes(values: Values) -> dict[str, int]:
 
 
 def _model(values: Values) -> PANN:
-    arrays: dict[str, Any] = {name: on_device(getattr(values, name)) for name in _ARRAYS}
-    parameters = Parameters(
-        network=values.network, bias=values.bias, products=values.products, **arrays
-    )
+    given = {name: getattr(values, name) for name in _ARRAYS}
+    arrays: dict[str, Any] = {n: None if a is None else on_device(a) for n, a in given.items()}
+    parameters = Parameters(network=values.network, products=values.products, **arrays)
     return PANN(
-        values.domain,
-        values.basis,
-        parameters,
-        values.precision,
-        values.num_outputs,
-        values.relative_error,
+        parameters=parameters,
+        **{name: getattr(values, name) for name in (*_OF_MODEL, "relative_error")},
     )
 
 
@@ -529,7 +512,7 @@ MODEL = Record(
         "basis": BASIS,
         "network": Optional(NETWORK),
         "products": Prefixed("product_", PRODUCTS),
-        "bias": _Bias(),
+        "bias": Plain(check_bool, lambda bias: bias is not None),
         "relative_error": NUMBER,
     },
     _ARRAYS,

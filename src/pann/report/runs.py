@@ -23,10 +23,12 @@ from pann.runs import Row, Store
 
 Record = Mapping[str, Any]
 Arrays = Mapping[str, np.ndarray]
+Draw = Callable[[Arrays], list[Panels]]
 MAX_CHARTS, MAX_FAILURES = 6, 500
 WIDE_RANGE = 50  # the ratio of largest to smallest from which an axis is logarithmic
 LONG_TEXT = 60  # letters of a setting that is not shown in a table
 AXIS = "axis_"
+PLACE = ("device", "pann", "JAX", "Python", "commit")
 DESCRIBED = ("method", "model", "base", "activation", "constraint", "norm", "sampling", "index_set")
 
 
@@ -145,17 +147,15 @@ def _is_wide(values: np.ndarray) -> bool:
 
 
 def make_details(
-    records: Sequence[Record],
-    store: Store,
-    special: Mapping[str, Callable[[Arrays], list[Panels]]] | None = None,
+    records: Sequence[Record], store: Store, special: Mapping[str, Draw] | None = None
 ) -> list[Detail]:
     """A detail for each run; `special` draws the arrays of some experiments in another way."""
-    return [_make_detail(record, store, special or {}) for record in records]
+    special = special or {}
+    draw = lambda record: special.get(record["experiment"], _array_panels)
+    return [_make_detail(record, store, draw(record)) for record in records]
 
 
-def _make_detail(
-    record: Record, store: Store, special: Mapping[str, Callable[[Arrays], list[Panels]]]
-) -> Detail:
+def _make_detail(record: Record, store: Store, draw: Draw) -> Detail:
     figures, configuration = record.get("figures") or {}, record["configuration"]
     blocks: list[Block] = []
     if record["status"] != "done":
@@ -170,7 +170,7 @@ def _make_detail(
         blocks.append(history_panels(history))
     if record.get("arrays"):
         arrays = store.arrays(Row(record["experiment"], configuration))
-        blocks += special.get(record["experiment"], _array_panels)(arrays)
+        blocks += draw(arrays)
     settings = [(name_of(name), shown(value)) for name, value in configuration.items()]
     blocks.append(Facts("Configuration", settings))
     blocks.append(Facts("Where and when", list(_environment(record))))
@@ -211,15 +211,9 @@ def history_panels(history: Mapping[str, Sequence[Any]]) -> Panels:
 
 def _environment(record: Record) -> Iterator[tuple[str, str]]:
     yield "identity", record["identity"]
-    yield "device", shown(record.get("device"))
-    for name, version in (record.get("versions") or {}).items():
-        yield name, shown(version)
-    git = record.get("git") or {}
-    if git.get("commit"):
-        changed = ", with changes" if git.get("dirty") else ""
-        yield "commit", f"{git['commit'][:10]}{changed}"
-    yield "started", str(record["started"])[:19].replace("T", " ")
-    yield "finished", str(record["finished"])[:19].replace("T", " ")
+    yield from zip(PLACE, _place(record), strict=True)
+    for name in ("started", "finished"):
+        yield name, str(record[name])[:19].replace("T", " ")
     yield "seconds", shown(record["seconds"])
     if record.get("together"):
         yield "rows trained together", shown(record["together"])
@@ -266,7 +260,7 @@ def environment_sections(records: Sequence[Record]) -> list[Section]:
                 Value(days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"),
             )
         )
-    titles = ("device", "pann", "JAX", "Python", "commit", "runs", "time", "days")
+    titles = (*PLACE, "runs", "time", "days")
     table = Table("A line for each device and version.", [Column(each) for each in titles], rows)
     about = Section(
         "environment",
