@@ -80,9 +80,10 @@ def breaks(problem: Problem) -> tuple[Break, ...]:
 
     Axes that are periodic, or time, cannot be cut.
     """
-    domain = problem.domain
+    problem = problem.traced()  # once, and not at each look at its residuals
+    domain, numbers = problem.domain, held_anyhow(problem)
     found: list[Break] = []
-    values = lambda points: residuals_at(problem, points, held_anyhow(problem))
+    values = lambda points: residuals_at(problem, points, numbers)
     known = planes(domain, problem.conditions)
     for index, axis in enumerate(domain.names):
         if axis in domain.periodic or axis == domain.time:

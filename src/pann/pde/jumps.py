@@ -49,6 +49,7 @@ class JumpCurves:
 
 def jump_curves(problem: Problem, domain: Box) -> JumpCurves:
     """Where the residual jumps, or has a kink, as a function of the coordinates."""
+    problem = problem.traced()
     every = _every_level(problem)
     points = _samples(domain, NUM_SAMPLES)
     if every is None:
@@ -57,7 +58,8 @@ def jump_curves(problem: Problem, domain: Box) -> JumpCurves:
     functions: list[Values] = []
     signs: list[np.ndarray] = []
     planes: dict[tuple[int, float], None] = {}
-    residual = lambda points: residuals_at(problem, points, held_anyhow(problem))
+    numbers = held_anyhow(problem)
+    residual = lambda points: residuals_at(problem, points, numbers)
     for number, own in enumerate(values):
         if not np.all(np.isfinite(own)) or np.all(own >= 0) or np.all(own <= 0):
             continue
