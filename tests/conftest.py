@@ -65,7 +65,7 @@ def pytest_collection_finish() -> None:
     """A tenth of the time of many tests goes into a search for garbage among what stays."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(100_000, 20, 20)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -288,9 +288,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import test_checkpoints as cases
 import pann
-from pann.runtime.compile import use_compilation_cache
 
-use_compilation_cache()
 problem, method, options = cases.CASES[sys.argv[2]]
 report = lambda progress: print(progress.what, progress.step, flush=True)
 out = pann.Folder(sys.argv[3], checkpoint_every=0)

@@ -1,5 +1,7 @@
 """Points over several devices, and over two processes: the same losses and steps as on one."""
 
+import contextlib
+import io
 import json
 import os
 import pathlib
@@ -61,7 +63,12 @@ def figures(process):
 
 @pytest.fixture(scope="module")
 def alone():
-    return figures(run())
+    """In this process, which has one device."""
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.setattr(sys, "argv", ["-c"])
+        exec(WORK, {})
+    return json.loads(printed.getvalue().splitlines()[-1])
 
 
 def assert_same(found, alone, num_devices):
