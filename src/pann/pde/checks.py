@@ -16,13 +16,11 @@ from pann.pde.conditions import (
     Break,
     Condition,
     Data,
-    Dirichlet,
     Initial,
     Integral,
     Interface,
-    Neumann,
+    OnBoundary,
     Periodic,
-    Robin,
     check_values,
     is_same_plane,
     values_at,
@@ -113,18 +111,18 @@ def _check_condition(problem: Problem, condition: Condition) -> None:
         raise ValueError(f"{what} needs field=..., one of {', '.join(problem.fields)}")
     if field is not None and field not in problem.fields:
         raise ValueError(f"{what} names field '{field}'; there are {', '.join(problem.fields)}")
-    if isinstance(condition, Dirichlet | Neumann | Robin):
+    if isinstance(condition, OnBoundary):
         if isinstance(condition.faces, Boundary):
             _check_boundary(domain, condition.faces, what)
         elif not isinstance(condition.faces, Faces):
+            wanted, whole = "faces", "domain"
             one = f"domain.face('{domain.names[0]}', 'lower') for one"
             if domain.shape is not None:
+                wanted, whole = "parts of the boundary", "shape"
                 one = f"shape.boundary['{domain.boundary.names[0]}'] for a part"
             raise TypeError(
-                f"{what} needs {'faces' if domain.shape is None else 'parts of the boundary'} of "
-                f"the domain, got {_short(condition.faces)}; write "
-                f"{'domain' if domain.shape is None else 'shape'}.boundary for all of them, or "
-                f"{one}"
+                f"{what} needs {wanted} of the domain, got {_short(condition.faces)}; write "
+                f"{whole}.boundary for all of them, or {one}"
             )
         elif condition.faces.domain != domain:
             raise ValueError(f"{what} is on faces of another box, {condition.faces.domain}")
@@ -169,15 +167,6 @@ def _check_boundary(domain: Box, boundary: Boundary, what: str) -> None:
         )
 
 
-def _random_points(
-    domain: Box, rng: np.random.Generator, count: int, share: float = 1.0
-) -> np.ndarray:
-    """Random points of the domain, of a box in the middle that is so wide."""
-    if domain.shape is not None:
-        return domain.filled(lambda number: rng.random((number, domain.dimension)), count)
-    return domain.from_reference(rng.uniform(-share, share, (count, domain.dimension)))
-
-
 def _check_data(problem: Problem, condition: Data) -> None:
     domain, points = problem.domain, np.asarray(condition.points)
     if points.ndim != 2 or points.shape[1] != domain.dimension or not len(points):
@@ -195,14 +184,15 @@ def _check_functions(problem: Problem, condition: Condition) -> None:
     """Functions of a condition name axes, and go point by point."""
     domain = problem.domain
     names = ("value", "coefficient", "alpha", "beta", "jump", "flux_jump")
-    given = {name: getattr(condition, name) for name in names if hasattr(condition, name)}
+    given = {name: value for name, value in vars(condition).items() if name in names}
     if isinstance(condition, Break | Data | Periodic) or not given:
         return
-    points = _random_points(domain, np.random.default_rng(0), FEWEST_POINTS)
-    if isinstance(condition, Dirichlet | Neumann | Robin) and isinstance(condition.faces, Boundary):
+    rng = np.random.default_rng(0)
+    points = domain.filled(lambda count: rng.random((count, domain.dimension)), FEWEST_POINTS)
+    if isinstance(condition, OnBoundary) and isinstance(condition.faces, Boundary):
         on_parts = condition.faces.points(FEWEST_POINTS)[0]
         points[:, domain.space] = np.resize(on_parts, (FEWEST_POINTS, len(domain.space)))
-    elif isinstance(condition, Dirichlet | Neumann | Robin | Initial):
+    elif isinstance(condition, OnBoundary | Initial):
         faces = domain.initial if isinstance(condition, Initial) else condition.faces
         assert isinstance(faces, Faces)
         axis, side = faces.sides[0]
@@ -240,10 +230,8 @@ def _check_hard(problem: Problem, field: str) -> None:
         raise ValueError(
             f"'{field}' has a hard condition, with which integrals are not computed; use hard=False"
         )
-    for condition in problem.conditions:
-        if not isinstance(condition, Periodic) or (condition.field or field) != field:
-            continue
-        if any(axis == condition.axis for axis, _, _ in traces):
+    for condition in problem.of_field(problem.fields.index(field)):
+        if isinstance(condition, Periodic) and any(axis == condition.axis for axis, *_ in traces):
             raise ValueError(
                 f"'{field}' is Periodic along '{condition.axis}' and has a hard condition on "
                 "a face of that axis; use hard=False there"
@@ -261,19 +249,15 @@ def _check_states(problem: Problem, field: int) -> None:
     time, name = problem.domain.time, problem.fields[field]
     if time is None or time in problem.domain.periodic:
         return
-    own = [each for each in problem.conditions if problem.field_number(each) == field]
-    given = {each.order for each in own if isinstance(each, Initial)}
+    given = {each.order for each in problem.of_field(field) if isinstance(each, Initial)}
     order = problem.highest_order(field, time)
 
     def stands_in(condition: Condition) -> bool:
-        match condition:
-            case Dirichlet() | Neumann() | Robin():
-                return isinstance(condition.faces, Faces) and any(
-                    axis == time for axis, _ in condition.faces.sides
-                )
-            case Periodic():
-                return condition.axis == time
-        return isinstance(condition, Data | Integral)
+        if isinstance(condition, OnBoundary):
+            faces = condition.faces
+            return isinstance(faces, Faces) and any(axis == time for axis, _ in faces.sides)
+        is_around = isinstance(condition, Periodic) and condition.axis == time
+        return is_around or isinstance(condition, Data | Integral)
 
     if len(given) >= order or any(map(stands_in, problem.conditions)):
         return
@@ -379,8 +363,8 @@ def _check_residual(problem: Problem) -> None:
     _check_number(problem, asked.num_residuals)
     if not any(any(order) for order in asked.orders):
         raise ValueError("the residual asks for no derivative: is it a differential equation?")
-    rng = np.random.default_rng(0)
-    inside = _random_points(problem.domain, rng, NUM_POINTS, 0.9)
+    rng, domain = np.random.default_rng(0), problem.domain
+    inside = domain.filled(lambda count: rng.random((count, domain.dimension)), NUM_POINTS)
     values = {channel: rng.uniform(0.5, 1.5, NUM_POINTS) for channel in asked.channels}
     # Half of the points, in another order: each must have what it had among all of them.
     some = rng.permutation(NUM_POINTS)[: NUM_POINTS // 2]

@@ -3,7 +3,7 @@
 import dataclasses
 import numbers
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -33,6 +33,8 @@ class Dirichlet:
     field: str | None = None
     weight: float = 1.0
     hard: bool = False
+    alpha: ClassVar[Values] = 1.0
+    beta: ClassVar[Values] = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +46,11 @@ class Neumann:
     coefficient: Values = 1.0
     field: str | None = None
     weight: float = 1.0
+    alpha: ClassVar[Values] = 0.0
+
+    @property
+    def beta(self) -> Values:
+        return self.coefficient
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +152,9 @@ class Integral:
         return axes or domain.names
 
 
-Condition = Dirichlet | Neumann | Robin | Initial | Data | Periodic | Interface | Break | Integral
+# What holds on the boundary in space: alpha u + beta du/dn is `value` for all three.
+OnBoundary = Dirichlet | Neumann | Robin
+Condition = OnBoundary | Initial | Data | Periodic | Interface | Break | Integral
 
 
 def values_at(

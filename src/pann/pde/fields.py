@@ -58,9 +58,13 @@ class _InNumPy(NDArrayOperatorsMixin):
         function = getattr(jnp, name, None) or getattr(jax.scipy.special, name, None)
         if function is None:
             return NotImplemented
-        plain = lambda tree: jax.tree.map(plain_array, tree, is_leaf=_is_ours)
+        is_ours = lambda value: isinstance(value, _InNumPy)
+        plain = lambda tree: jax.tree.map(plain_array, tree, is_leaf=is_ours)
         result = function(*plain(args), **plain(options))
-        return Numbers(result) if _is_wrapped((args, options)) else result
+        given = jax.tree.leaves((args, options), is_leaf=is_ours)
+        values = [each.value if isinstance(each, Field) else each for each in given]
+        # Where any of the numbers are wrapped the result is, too.
+        return Numbers(result) if any(isinstance(each, Numbers) for each in values) else result
 
 
 class Numbers(_InNumPy):
@@ -159,18 +163,6 @@ def plain_array(value: Any) -> Any:
     if isinstance(value, Field):
         value = value.value
     return value.array if isinstance(value, Numbers) else value
-
-
-def _is_ours(value: Any) -> bool:
-    return isinstance(value, _InNumPy)
-
-
-def _is_wrapped(tree: Any) -> bool:
-    """Whether any of the numbers are wrapped: then the result is, too."""
-    return any(
-        isinstance(leaf.value if isinstance(leaf, Field) else leaf, Numbers)
-        for leaf in jax.tree.leaves(tree, is_leaf=_is_ours)
-    )
 
 
 def laplacian_in_space(domain: Box) -> Laplacian:

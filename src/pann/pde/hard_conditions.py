@@ -173,17 +173,12 @@ def make_ansatz(problem: Problem) -> Ansatz | None:
         make_basis(domain, 0).families,
         np.array(indices, np.int64).reshape(len(indices), domain.dimension),
     )
-    return Ansatz(
-        basis,
-        np.array(coefficients).reshape(len(indices), len(series)),
-        tuple(_powers(domain, of_field) for of_field in traces),
+    count = lambda own, axis, side: sum(HardTrace(axis, side, k) in own for k in (0, 1))
+    powers = tuple(
+        tuple((count(each, axis, "lower"), count(each, axis, "upper")) for axis in domain.names)
+        for each in traces
     )
-
-
-def _powers(domain: Box, traces: dict[HardTrace, Values]) -> tuple[Powers, ...]:
-    """How often the bump has to vanish at both ends of every axis."""
-    count = lambda axis, side: sum(HardTrace(axis, side, order) in traces for order in (0, 1))
-    return tuple((count(axis, "lower"), count(axis, "upper")) for axis in domain.names)
+    return Ansatz(basis, np.array(coefficients).reshape(len(indices), len(series)), powers)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,7 +192,9 @@ class _HardFaces:
     def series(self) -> dict[Order, float]:
         """The coefficients of the lift, of the lowest degree that meets all traces."""
         self._check_edges()
-        for degree in self._degrees:
+        families = make_basis(self.domain, 0).families
+        size = lambda degree: math.prod(family.num_functions(degree) for family in families)
+        for degree in (each for each in DEGREES if size(each) <= MAX_NODES):
             basis, coefficients = self._interpolant(degree)
             misses = {trace: self._miss(trace, basis, coefficients) for trace in self.traces}
             if max(misses.values()) <= 1:
@@ -205,7 +202,9 @@ class _HardFaces:
                 return dict(zip(rows, coefficients.tolist(), strict=True))
         worst = max(misses, key=lambda trace: misses[trace])
         if len(self.traces) > 1:
-            self._refuse_the_one_alone_at_fault()
+            # What is not smooth on one face spoils the lift on all that meet it.
+            for (axis, side, _), value in self.traces.items():
+                _HardFaces(self.domain, self.field, {HardTrace(axis, side, 0): value}).series()
             if worst.order == 1:
                 self._refuse_velocity(worst, basis, coefficients)
         error = misses[worst] * TOLERANCES[worst.order]
@@ -283,11 +282,6 @@ class _HardFaces:
                     "hard=False for one of them"
                 )
 
-    def _refuse_the_one_alone_at_fault(self) -> None:
-        """What is not smooth on one face spoils the lift on all that meet it."""
-        for (axis, side, _), value in self.traces.items():
-            _HardFaces(self.domain, self.field, {HardTrace(axis, side, 0): value}).series()
-
     def _refuse_velocity(self, trace: HardTrace, basis: Basis, coefficients: np.ndarray) -> None:
         points = self._points(trace)
         given = self._values(trace, points)
@@ -305,13 +299,6 @@ class _HardFaces:
         return ", ".join(f"{name}={value:.4g}" for name, value in pairs)
 
     # ---- The Boolean sum ----
-
-    @property
-    def _degrees(self) -> list[int]:
-        """Those whose grid is small enough."""
-        families = make_basis(self.domain, 0).families
-        size = lambda degree: math.prod(family.num_functions(degree) for family in families)
-        return [degree for degree in DEGREES if size(degree) <= MAX_NODES]
 
     def _interpolant(self, degree: int) -> tuple[Basis, Float[np.ndarray, " terms"]]:
         """The Boolean sum in products of at most this degree along each axis."""

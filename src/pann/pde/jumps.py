@@ -51,9 +51,10 @@ def jump_curves(problem: Problem, domain: Box) -> JumpCurves:
     """Where the residual jumps, or has a kink, as a function of the coordinates."""
     problem = problem.traced()
     every = _every_level(problem)
-    points = _samples(domain, NUM_SAMPLES)
     if every is None:
         return JumpCurves((), ())
+    size = NUM_SAMPLES, domain.dimension
+    points = np.random.default_rng(11).uniform(domain.lower, domain.upper, size)
     values = every(points)
     functions: list[Values] = []
     signs: list[np.ndarray] = []
@@ -80,10 +81,6 @@ def jump_curves(problem: Problem, domain: Box) -> JumpCurves:
     return JumpCurves(tuple(functions), tuple(planes))
 
 
-def _samples(domain: Box, count: int) -> Float[np.ndarray, "points d"]:
-    return np.random.default_rng(11).uniform(domain.lower, domain.upper, (count, domain.dimension))
-
-
 def _one(every: Callable[[np.ndarray], np.ndarray], number: int) -> Values:
     return lambda points: every(points)[number]
 
@@ -94,9 +91,7 @@ def _every_level(problem: Problem) -> Callable[[np.ndarray], np.ndarray] | None:
     dimension = problem.domain.dimension
 
     def run(points: Array, channels: Sequence[Array]) -> tuple[Any, ...]:
-        given = dict(zip(asked.channels, channels, strict=True))
-        get = lambda field, order: given[field, order]
-        return problem.evaluate(get, points, problem.parameters)
+        return problem.evaluate_at(points, dict(zip(asked.channels, channels, strict=True)))
 
     def levels(points: Array) -> list[Array]:
         count = points.shape[0]

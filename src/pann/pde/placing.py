@@ -24,7 +24,6 @@ from pann.pde.conditions import (
     Neumann,
     Periodic,
     Robin,
-    Values,
     is_same_plane,
     planes,
     values_at,
@@ -124,12 +123,9 @@ def place_conditions(
             continue
         name = f"{type(condition).__name__.lower()} {number + 1}"
         new = _Placing(problem, problem.field_number(condition), points_per_axis, on_faces)
-        rows = (
-            new.interface(condition) if isinstance(condition, Interface) else [new.rows(condition)]
-        )
         placed += [
             dataclasses.replace(each, name=name + each.name, weight=condition.weight)
-            for each in rows
+            for each in new.rows(condition)
         ]
     for axis, at in _all_planes(problem):
         for field in range(len(problem.fields)):
@@ -151,10 +147,12 @@ class _Placing:
     points_per_axis: int
     on_faces: OnFaces
 
-    def rows(self, condition: Condition) -> Placed:
-        """The rows of a condition that is not on a plane inside."""
+    def rows(self, condition: Condition) -> list[Placed]:
+        """The rows of a condition."""
         problem, domain = self.problem, self.problem.domain
         match condition:
+            case Interface():
+                return self._interface(condition)
             case Data():
                 points = np.asarray(condition.points, float)
                 values = values_of_data(condition, domain)
@@ -187,13 +185,11 @@ class _Placing:
             case Dirichlet():
                 points, _ = self._on_faces(condition.faces)
                 return self._channels(points, condition.value, (self._order(),))
-            case Neumann():
-                return self._robin(condition, 0.0, condition.coefficient)
-            case Robin():
-                return self._robin(condition, condition.alpha, condition.beta)
+            case Neumann() | Robin():
+                return self._robin(condition)
         raise TypeError(f"{type(condition).__name__} is not a condition at points")
 
-    def interface(self, condition: Interface) -> list[Placed]:
+    def _interface(self, condition: Interface) -> list[Placed]:
         """Value and flux on the upper side of a plane, less those on the lower side."""
         domain = self.problem.domain
         at = next(
@@ -209,8 +205,8 @@ class _Placing:
         jump = values_at(condition.jump, domain, points)
         flux_jump = values_at(condition.flux_jump, domain, points) / unit
         zero, first = (self._order(condition.axis, times) for times in (0, 1))
-        value = self._channels(upper, jump, (zero,), ", value", minus=lower)
-        flux = self._channels(upper, flux_jump, (first,), ", flux", minus=lower)
+        (value,) = self._channels(upper, jump, (zero,), ", value", minus=lower)
+        (flux,) = self._channels(upper, flux_jump, (first,), ", flux", minus=lower)
         return [value, dataclasses.replace(flux, factors=factors / unit)]
 
     def smooth_across(self, axis: str, at: float) -> list[Placed]:
@@ -220,10 +216,8 @@ class _Placing:
         """
         problem = self.problem
         is_tied = any(
-            isinstance(condition, Interface)
-            and problem.field_number(condition) == self.field
-            and is_same_plane(problem.domain, condition, axis, at)
-            for condition in problem.conditions
+            isinstance(each, Interface) and is_same_plane(problem.domain, each, axis, at)
+            for each in problem.of_field(self.field)
         )
         num_orders = problem.highest_order(self.field, axis)
         if is_tied or num_orders == 0:
@@ -231,28 +225,24 @@ class _Placing:
         _, upper, lower = _on_plane(problem, axis, at, self.points_per_axis)
         orders = tuple(self._order(axis, times) for times in range(num_orders))
         name = f"{problem.fields[self.field]} across {axis} = {at:g}"
-        return [self._channels(upper, 0.0, orders, name, minus=lower)]
+        return self._channels(upper, 0.0, orders, name, minus=lower)
 
-    def _robin(self, condition: Neumann | Robin, alpha: Values, beta: Values) -> Placed:
-        domain = self.problem.domain
-        points, normals = self._on_faces(condition.faces)
-        faces = condition.faces
-        axes = (
-            dict.fromkeys(faces.shape.names)
-            if isinstance(faces, Boundary)
-            else dict.fromkeys(axis for axis, _ in faces.sides)
-        )
-        slope = values_at(beta, domain, points)
+    def _robin(self, condition: Neumann | Robin) -> list[Placed]:
+        domain, faces = self.problem.domain, condition.faces
+        points, normals = self._on_faces(faces)
+        sides = [axis for axis, _ in faces.sides] if isinstance(faces, Faces) else faces.shape.names
+        axes = dict.fromkeys(sides)
+        slope = values_at(condition.beta, domain, points)
         zero, firsts = self._order(), tuple(self._order(axis, 1) for axis in axes)
         operator = NormalDerivative(
-            alpha=values_at(alpha, domain, points),
+            alpha=values_at(condition.alpha, domain, points),
             slopes=tuple(normals[:, domain.names.index(axis)] * slope for axis in axes),
             field=self.field,
             zero=zero,
             firsts=firsts,
         )
         values = values_at(condition.value, domain, points)
-        return Placed("", points, values, 1.0, (zero, *firsts), operator)
+        return [Placed("", points, values, 1.0, (zero, *firsts), operator)]
 
     def _channels(
         self,
@@ -262,7 +252,7 @@ class _Placing:
         name: str = "",
         is_data: bool = False,
         minus: np.ndarray | None = None,
-    ) -> Placed:
+    ) -> list[Placed]:
         """Derivatives of the field that have given values, those of a function or at the points."""
         if callable(value):
             value = values_at(value, self.problem.domain, points)
@@ -270,7 +260,7 @@ class _Placing:
         target = np.broadcast_to(each, (len(points), len(orders)))
         operator = Channels(self.field, orders)
         factors = None if minus is None else np.ones((len(points), 2))
-        return Placed(name, points, target, 1.0, orders, operator, is_data, minus, factors)
+        return [Placed(name, points, target, 1.0, orders, operator, is_data, minus, factors)]
 
     def _on_faces(self, faces: Faces | Boundary) -> tuple[np.ndarray, np.ndarray]:
         domain = self.problem.domain

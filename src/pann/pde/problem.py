@@ -242,6 +242,10 @@ class Problem:
         """How often the residual differentiates a field along an axis."""
         return self.asked.highest(self.domain.names.index(axis), field)
 
+    def of_field(self, number: int) -> list[Condition]:
+        """The conditions about a field."""
+        return [each for each in self.conditions if self.field_number(each) == number]
+
     def field_number(self, condition: Condition) -> int:
         """The field that a condition is about, the first if it names none."""
         name = None if isinstance(condition, Break) else condition.field

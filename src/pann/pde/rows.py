@@ -265,7 +265,13 @@ def equation_rows(
         return dataclasses.replace(block, values=values)
 
     inside, *conditions = placed
-    intervals = None if causal is None else _intervals(causal, inside.points, problem.domain)
+    intervals, domain = None, problem.domain
+    if causal is not None and domain.time is None:
+        raise ValueError(
+            "causal weighting needs a time axis: make the box with time='t', or leave it out"
+        )
+    if causal is not None:
+        intervals = causal.chunks(domain.to_reference(inside.points)[:, domain.time_number])
     count = len(inside.points) if chunking is None else chunking.padded
     split = jnp.asarray if chunking is None else chunking.split
     return EquationRows(
@@ -274,21 +280,11 @@ def equation_rows(
         else make_chunked_block(with_laplacian(inside), problem, basis, precision, chunking),
         conditions=tuple(map(whole, conditions)),
         weights=jnp.ones(count + sum(len(each.points) for each in conditions), precision),
-        domain=problem.domain,
+        domain=domain,
         intervals=None if intervals is None else split(intervals),
         causal=causal,
         part_size=part_size,
     )
-
-
-def _intervals(
-    causal: Causal, points: Float[np.ndarray, "points d"], domain: Box
-) -> Int[np.ndarray, " points"]:
-    if domain.time is None:
-        raise ValueError(
-            "causal weighting needs a time axis: make the box with time='t', or leave it out"
-        )
-    return causal.chunks(domain.to_reference(points)[:, domain.names.index(domain.time)])
 
 
 def _features_and_channels(

@@ -1,6 +1,7 @@
 """solve_together(problem, cases): several sets of points or seeds, trained as one program."""
 
 import dataclasses
+import functools
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from pann.io.checkpoint import Checkpoint
 from pann.methods import RunOptions, SolveMethod, Training
 from pann.pde.problem import Problem
 from pann.runtime.limits import Report
@@ -17,7 +17,7 @@ from pann.runtime.memory import device_memory
 from pann.solvers.folder import Folder, configuration, in_folder, prepared_folder
 from pann.solvers.gradient import Case, best_solution, make_case, prepare
 from pann.solvers.plan import make_plan
-from pann.solvers.setup import NUM_FRESH, layer_numbers
+from pann.solvers.setup import NUM_FRESH, Run, layer_numbers
 from pann.solvers.solution import Solution
 from pann.training import run_recipe
 from pann.training.batch import by_case, check_shapes, check_shared, one_task, side_by_side
@@ -37,22 +37,13 @@ def case_bytes(case: Case) -> float:
 SHARED = ("basis", "architecture", "recipe", "loss", "preconditioner", "causal", "trials")
 
 
-def check_cases(cases: Sequence[Case]) -> None:
-    """Refuse cases that cannot be one program, before anything is made of them."""
-    if any(case.setup.problem is not cases[0].setup.problem for case in cases):
-        raise ValueError("cases are solved together where they are of one and the same Problem")
-    check_shared([{name: getattr(case, name) for name in SHARED} for case in cases], "solve")
-
-
-def solve_group(
-    cases: Sequence[Case], checkpoint: Checkpoint, report: Report, begin: float
-) -> list[Solution]:
+def solve_group(cases: Sequence[Case], run: Run) -> list[Solution]:
     """Train the trials of all cases in one program; a solution each, with its share of the time."""
-    own = [
-        dataclasses.replace(case, setup=case.setup.with_run(checkpoint=checkpoint, report=report))
-        for case in cases
+    setups = [dataclasses.replace(case.setup, run=run) for case in cases]
+    prepared = [
+        prepare(dataclasses.replace(case, setup=setup))
+        for case, setup in zip(cases, setups, strict=True)
     ]
-    prepared = [prepare(case) for case in own]
     check_shapes([each.task.rows for each in prepared], _counts)
     task = one_task([each.task for each in prepared])
     starts = side_by_side([each.starts for each in prepared])
@@ -60,7 +51,7 @@ def solve_group(
     prepared = [dataclasses.replace(each, task=task) for each in prepared]
     trained, outcomes = run_recipe(cases[0].recipe, task, starts)
     found = by_case(task, trained, outcomes, np.asarray(task.figures(trained)["held_out"]))
-    seconds = (time.perf_counter() - begin) / len(cases)
+    seconds = run.seconds / len(cases)
     return [best_solution(case, *own, seconds) for case, own in zip(prepared, found, strict=True)]
 
 
@@ -84,25 +75,26 @@ def solve_together(
     leaves shapes and stages alone: sampling, points of equal number, condition_weight. The folder
     `out` gets `solution-1.pann`, ..., and the checkpoints of all together.
     """
-    begin = time.perf_counter()
+    run = Run(progress, begin=time.perf_counter())
     if not cases:
         raise ValueError("there are no cases to solve; give options for each, [{'seed': 0}, ...]")
     if out is None and resume:
         raise ValueError("resume=True goes on with the work in a folder; name it by out")
     made = [one_case(problem, **{**shared, **case}) for case in cases]
-    check_cases(made)
+    if any(case.setup.problem is not made[0].setup.problem for case in made):
+        raise ValueError("cases are solved together where they are of one and the same Problem")
+    check_shared([{name: getattr(case, name) for name in SHARED} for case in made], "solve")
     folder = None if out is None else prepared_folder(out)
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         if folder is None:
-            return solve_group(made, Checkpoint(), progress, begin)
+            return solve_group(made, run)
         return in_folder(
             folder,
             _description(made),
             problem,
-            progress,
-            lambda checkpoint, report, since: solve_group(made, checkpoint, report, since),
+            run,
+            functools.partial(solve_group, made),
             [f"solution-{number}.pann" for number in range(1, len(made) + 1)],
-            begin=begin,
             resume=resume,
         )
 

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float
 
 from pann.basis import ShapeBasis, WholeBasis, orthonormal_scales
 from pann.domain import SIDES, Faces
-from pann.pde.conditions import Break, Dirichlet, Initial, Neumann, Periodic, Robin
+from pann.pde.conditions import Break, Initial, Neumann, OnBoundary, Periodic
 from pann.pde.problem import Problem
 from pann.shapes import Boundary
 from pann.solvers.newton import NEXT_TO_NOTHING, Unknowns, Weakest
@@ -93,8 +93,8 @@ def without_values(problem: Problem) -> list[str]:
     """The fields of which equation and conditions see derivatives alone: constants are free."""
     names = []
     for number, name in enumerate(problem.fields):
-        own = [each for each in problem.conditions if problem.field_number(each) == number]
         has_value = (number, (0,) * problem.domain.dimension) in problem.asked.channels
+        own = problem.of_field(number)
         if not has_value and all(isinstance(each, Neumann | Periodic | Break) for each in own):
             names.append(name)
     return names
@@ -124,9 +124,7 @@ def is_linear(problem: Problem) -> bool:
     channels, rng = problem.asked.channels, np.random.default_rng(2)
     v, w = (dict(zip(channels, rng.normal(size=len(channels)), strict=True)) for _ in range(2))
     domain = problem.domain
-    points = domain.from_reference(rng.uniform(-0.9, 0.9, (8, domain.dimension)))
-    if domain.shape is not None:
-        points = domain.filled(lambda number: rng.random((number, domain.dimension)), 8)
+    points = domain.filled(lambda count: rng.random((count, domain.dimension)), 8)
 
     @jax.jit
     def computed(of_v: jax.Array, of_w: jax.Array) -> jax.Array:
@@ -153,11 +151,10 @@ def _named(basis: WholeBasis, squares: Float[np.ndarray, " terms"]) -> str:
 
 def _missing(problem: Problem, field: int) -> str:
     """What a user may have forgotten."""
-    name, domain = problem.fields[field], problem.domain
-    own = [each for each in problem.conditions if problem.field_number(each) == field]
+    name, domain, own = problem.fields[field], problem.domain, problem.of_field(field)
     if domain.time is not None and not any(isinstance(each, Initial) for each in own):
         return f"there is no initial state of {name}: add pann.Initial(...)"
-    faces = [each.faces for each in own if isinstance(each, Dirichlet | Neumann | Robin)]
+    faces = [each.faces for each in own if isinstance(each, OnBoundary)]
     if domain.shape is not None:
         parts = {part for each in faces if isinstance(each, Boundary) for part in each.names}
         if free := [part for part in domain.boundary.names if part not in parts]:

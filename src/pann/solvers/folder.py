@@ -6,7 +6,6 @@ import datetime
 import hashlib
 import os
 import pathlib
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 import jax
@@ -15,13 +14,13 @@ import numpy as np
 
 from pann.basis import ShapeBasis, WholeBasis, highest_degree
 from pann.io import FileError, read
-from pann.io.checkpoint import Checkpoint, open_checkpoint
+from pann.io.checkpoint import open_checkpoint
 from pann.model.architecture import Architecture
 from pann.pde.collocation import Placed
 from pann.pde.problem import Problem
 from pann.runtime.atomic import check_folder
-from pann.runtime.limits import Progress, Report
-from pann.solvers.setup import Setup
+from pann.runtime.limits import Progress
+from pann.solvers.setup import Run, Setup
 from pann.solvers.solution import Solution, load
 
 LOG, SOLUTION = "log.txt", "solution.pann"
@@ -44,17 +43,16 @@ def in_folder(
     folder: Folder,
     configuration: dict[str, str],
     problem: Problem,
-    report: Report,
-    work: Callable[[Checkpoint, Report, float], list[Solution]],
+    run: Run,
+    work: Callable[[Run], list[Solution]],
     file_names: Sequence[str],
     *,
-    begin: float,
     resume: bool,
 ) -> list[Solution]:
     """Do the work, or go on with it; what is finished is read.
 
-    It gives a solution for each name of a file. `work` gets a checkpoint, a progress callback, and
-    when it began, less the time before.
+    It gives a solution for each name of a file. `work` gets the run with its checkpoint, with a
+    log, and begun earlier by the time before.
     """
     path = pathlib.Path(folder.path)
     checkpoint, finished = open_checkpoint(
@@ -74,13 +72,14 @@ def in_folder(
     def logged(progress: Progress) -> None:
         figures = "  ".join(f"{name} {value:.4e}" for name, value in progress.figures.items())
         log(f"{progress.what} {progress.step:,} of {progress.num_steps:,}  {figures}")
-        report(progress)
+        run.report(progress)
 
+    own = dataclasses.replace(run, report=logged, checkpoint=checkpoint, begin=run.begin - before)
     log(f"{problem.name}: " + (f"resumed after {before:.0f} s" if before else "begun"))
     try:
-        solutions = work(checkpoint, logged, begin - before)
+        solutions = work(own)
     except BaseException as error:
-        log(f"stopped by {type(error).__name__} after {time.perf_counter() - begin:.0f} s")
+        log(f"stopped by {type(error).__name__} after {run.seconds:.0f} s")
         with contextlib.suppress(FileError):
             checkpoint.flush()
         raise
@@ -89,10 +88,10 @@ def in_folder(
     if stopped := next((s.report.stopped for s in solutions if s.report.stopped), None):
         # Not finished: `resume=True` goes on from here.
         checkpoint.flush()
-        log(f"stopped by {stopped} after {time.perf_counter() - begin + before:.0f} s")
+        log(f"stopped by {stopped} after {own.seconds:.0f} s")
         return solutions
     checkpoint.close()
-    log(f"finished after {time.perf_counter() - begin + before:.0f} s")
+    log(f"finished after {own.seconds:.0f} s")
     return solutions
 
 

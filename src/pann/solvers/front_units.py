@@ -33,8 +33,7 @@ from pann.solvers import fronts as of_fronts
 from pann.solvers.determinacy import is_linear
 from pann.solvers.fronts import ARCTAN, TANH, Fronts, OnFaces, View, found_fronts
 from pann.solvers.inverse import is_inverse
-from pann.solvers.levenberg import State, levenberg_marquardt
-from pann.solvers.network_solution import with_network
+from pann.solvers.levenberg import State, levenberg_marquardt, with_network
 from pann.solvers.newton import Unknowns
 from pann.solvers.polynomial import RESOLVED, UNRESOLVED, stopped_by
 from pann.solvers.setup import Setup
@@ -108,7 +107,6 @@ def better_with_fronts(
     bases: Sequence[WholeBasis],
     ways: Sequence[str],
     coarse: Callable[[Setup], Solution] | None,
-    begin: float,
 ) -> Solution:
     """The solution with units along fronts next to the last of the bases, or the one before.
 
@@ -123,7 +121,7 @@ def better_with_fronts(
             found = _on_faces(setup) if way == ON_FACES else _inside(setup, before, coarse)
             if found is not None:
                 own = setup.within(f"fronts {way}")
-                best = _trained(own, best, small, bases, found, begin)
+                best = _trained(own, best, small, bases, found)
             if best.report.stopped or best.residual <= UNRESOLVED:
                 break
     except Stopped as stopped:
@@ -211,7 +209,6 @@ def _trained(
     small: Solution,
     bases: Sequence[WholeBasis],
     found: Found,
-    begin: float,
 ) -> Solution:
     """Larger and larger networks along the fronts; the best, or the solution before."""
     dimension = setup.problem.domain.dimension
@@ -222,7 +219,7 @@ def _trained(
         network = _network(fronts, found.activation, dimension, size)
         try:
             setup.run.check_time(COMPILATION)
-            solution, moved = _solved(setup, small, basis, network, known, size, number, begin)
+            solution, moved = _solved(setup, small, basis, network, known, size, number)
         except Stopped as stopped:
             return stopped_by(best, stopped, "more units along fronts")
         if solution.residual < best.residual:
@@ -256,7 +253,6 @@ def _solved(
     known: Known,
     size: Size,
     number: int,
-    begin: float,
 ) -> tuple[Solution, Fronts]:
     problem = setup.problem
     fields = len(problem.fields)
@@ -284,7 +280,7 @@ def _solved(
     )
     count = network.weights.shape[0]
     how = f"Levenberg-Marquardt on {count} {'front' if count == 1 else 'fronts'} and the polynomial"
-    found = with_network(setup, small, basis, placed, trained, outcome, how, begin)
+    found = with_network(setup, small, basis, placed, trained, outcome, how)
     moved = trained.parameters.network
     assert isinstance(moved, LevelSets)
     return found, np.asarray(moved.weights)

@@ -1,7 +1,6 @@
 """Both halves by gradients, as in the paper: the stages of regression on an equation's rows."""
 
 import dataclasses
-import time
 
 import jax
 import jax.numpy as jnp
@@ -117,12 +116,12 @@ class Prepared:
     starts: Parameters
 
 
-def solve_by_gradient(case: Case, setup: Setup, *, begin: float) -> Solution:
+def solve_by_gradient(case: Case, setup: Setup) -> Solution:
     """Train all trials in one compiled program; that of the smallest fresh residual is it."""
     prepared = prepare(dataclasses.replace(case, setup=setup))
     trained, outcomes = run_recipe(case.recipe, prepared.task, prepared.starts)
     errors = np.asarray(prepared.task.figures(trained)["held_out"])
-    return best_solution(prepared, trained, outcomes, errors, time.perf_counter() - begin)
+    return best_solution(prepared, trained, outcomes, errors, setup.run.seconds)
 
 
 def prepare(case: Case) -> Prepared:

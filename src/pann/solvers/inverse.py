@@ -11,7 +11,6 @@ their standard deviations. Where that is not reached, the report says why: `_tro
 import dataclasses
 import functools
 import math
-import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -24,18 +23,9 @@ from pann.pde.conditions import Data
 from pann.pde.problem import Problem
 from pann.points import Points, tensor_grid
 from pann.runtime.limits import Stopped
+from pann.solvers import data_fit
 from pann.solvers.assessment import indicator, relative_errors
-from pann.solvers.data_fit import (
-    DataFit,
-    SmoothFit,
-    fit_parameters,
-    fit_reduced,
-    fit_with_data,
-    is_determined,
-    levels,
-    other_guesses,
-    smooth_fit,
-)
+from pann.solvers.data_fit import DataFit
 from pann.solvers.newton import Unknowns, newton, start
 from pann.solvers.polynomial import carried, last_small, polynomial_model
 from pann.solvers.setup import CONDITION_WEIGHT, Setup
@@ -93,9 +83,7 @@ class Found(NamedTuple):
 def solve_inverse(
     setup: Setup,
     ladder: Sequence[WholeBasis],
-    precision: str,
     start_from: Solution | None,
-    begin: float,
     at_least: int = 1,
 ) -> Found:
     """Grow the basis, over `at_least` so many sizes, until a larger one changes nothing.
@@ -121,7 +109,6 @@ def solve_inverse(
             basis,
             is_product,
             is_reduced,
-            precision,
             solutions[-1] if solutions else start_from,
             fits[-1] if fits else None,
         )
@@ -153,7 +140,7 @@ def solve_inverse(
         stopped=stopped,
         # Of parameters that are not to be trusted nothing is known.
         error_estimate=math.inf if trouble else None,
-        seconds=time.perf_counter() - begin,
+        seconds=setup.run.seconds,
         history=solution.report.history
         | {"cross-validated error": scores, "misfit of the data": misfits},
     )
@@ -172,7 +159,6 @@ def _on_basis(
     basis: WholeBasis,
     is_product: bool,
     is_reduced: bool,
-    precision: str,
     before: Solution | None,
     fit_before: DataFit | None,
 ) -> tuple[DataFit, Solution]:
@@ -208,8 +194,8 @@ def _on_basis(
         history={"sum of squares": fit.sums},
         parameter_deviations=fit.deviations,
     )
-    rounded = fit.unknowns.b.astype(precision)
-    model = polynomial_model(problem.domain, basis, rounded, precision)
+    rounded = fit.unknowns.b.astype(setup.precision)
+    model = polynomial_model(problem.domain, basis, rounded, setup.precision)
     numbers = fit.unknowns.numbers
     return fit, Solution(model, problem.fields, numbers, report, problem, setup.ansatz)
 
@@ -226,19 +212,21 @@ def _fit(
     guess = unknowns.numbers
     is_first = before is None or not np.any(before.model.parameters.b)
     is_tried = is_first or unknowns.b.size <= TUNING.few_columns
-    smooth = smooth_fit(blocks, basis, unknowns) if is_tried else SmoothFit(unknowns)
-    by_equation = fit_parameters(blocks, smooth)
+    smooth = (
+        data_fit.smooth_fit(blocks, basis, unknowns) if is_tried else data_fit.SmoothFit(unknowns)
+    )
+    by_equation = data_fit.fit_parameters(blocks, smooth)
     score = smooth.score if fit_before is None else min(smooth.score, fit_before.smooth_score)
     begun = None if before is None or is_first else carried(before, basis, unknowns)
     fit = None
     if is_reduced:
-        guesses = [guess, by_equation.numbers, *other_guesses(guess)] if is_tried else []
-        fit = fit_reduced(blocks, smooth.unknowns if begun is None else begun, guesses)
+        guesses = [guess, by_equation.numbers, *data_fit.other_guesses(guess)] if is_tried else []
+        fit = data_fit.fit_reduced(blocks, smooth.unknowns if begun is None else begun, guesses)
     if fit is None:
         is_near = fit_before is not None and fit_before.weight > 0
         weight = fit_before.weight if fit_before is not None and is_near else CONDITION_WEIGHT
         first = by_equation if begun is None else begun
-        fit = fit_with_data(blocks, first, weight, is_near=is_near)
+        fit = data_fit.fit_with_data(blocks, first, weight, is_near=is_near)
     return dataclasses.replace(fit, smooth_score=score)
 
 
@@ -250,12 +238,15 @@ def _is_determined(setup: Setup, basis: WholeBasis) -> bool:
         setup = dataclasses.replace(setup, points=_points(problem, basis))
     blocks = setup.blocks(setup.placed(basis), basis)
     unknowns = start(basis.num_terms, len(problem.fields), problem.parameters, "float64")
-    return is_determined(blocks, basis, unknowns)
+    return data_fit.is_determined(blocks, basis, unknowns)
+
+
+_NUMBERS = ("weight", "score", "misfit", "size", "smooth_score")
 
 
 def _saved(fit: DataFit) -> Saved:
     arrays = {
-        "numbers": np.array([fit.weight, fit.score, fit.misfit, fit.size, fit.smooth_score]),
+        "numbers": np.array([getattr(fit, name) for name in _NUMBERS]),
         "sums": np.asarray(fit.sums),
         "deviations": np.array(list(fit.deviations.values())),
     }
@@ -264,18 +255,13 @@ def _saved(fit: DataFit) -> Saved:
 
 
 def _restored(saved: Saved, like: Unknowns) -> DataFit:
-    weight, score, misfit, size, smooth_score = saved.arrays["numbers"].tolist()
-    names, values = saved.notes["deviations"], saved.arrays["deviations"].tolist()
+    arrays, names = saved.arrays, saved.notes["deviations"]
     return DataFit(
-        unpacked("unknowns", saved.arrays, like),
-        weight,
-        score,
-        misfit,
-        size,
-        dict(zip(names, values, strict=True)),
-        saved.arrays["sums"].tolist(),
-        saved.notes["is_converged"],
-        smooth_score,
+        unpacked("unknowns", arrays, like),
+        deviations=dict(zip(names, arrays["deviations"].tolist(), strict=True)),
+        sums=arrays["sums"].tolist(),
+        is_converged=saved.notes["is_converged"],
+        **dict(zip(_NUMBERS, arrays["numbers"].tolist(), strict=True)),
     )
 
 
@@ -347,7 +333,7 @@ def _grown(problem: Problem, solution: Solution) -> WholeBasis | None:
     """A basis larger along the axes where the coefficients fall slowest; None at the end."""
     basis = solution.model.product_basis
     assert isinstance(basis, Basis)
-    each = levels(basis)
+    each = data_fit.levels(basis)
     sizes = np.asarray(solution.model.parameters.b) / orthonormal_scales(basis)[:, None]
     squares = np.sum(sizes**2, axis=1)
     top = np.max(each, axis=0)

@@ -7,7 +7,7 @@ few trained numbers. One iteration is one compiled program.
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import equinox as eqx
 import jax
@@ -17,16 +17,20 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PyTree
 from threadpoolctl import threadpool_limits
 
+from pann.basis import WholeBasis
 from pann.domain import Box
 from pann.io.checkpoint import NOWHERE, Checkpoint, Saved, packed, unpacked
 from pann.model.pann import Parameters, trainable
 from pann.network import LevelSets
 from pann.numerics import levenberg_marquardt as lm
 from pann.numerics.levenberg_marquardt import DampedProblem, Damping
-from pann.pde.collocation import Block, ChunkedBlock, Columns
+from pann.pde.collocation import Block, ChunkedBlock, Columns, Placed
 from pann.pde.evaluation import block_channels, network_channels
 from pann.runtime.limits import Stopped
+from pann.solvers.assessment import indicator, relative_errors
 from pann.solvers.newton import Blocks, Unknowns, columns_by_b, in_parts
+from pann.solvers.setup import Setup
+from pann.solvers.solution import Solution, with_report
 from pann.training.gauss_newton import moved_network, network_only
 
 # The first damping, and the steps without a lower residual at fresh points that end the work.
@@ -132,6 +136,44 @@ def _saved(
 def _restored_outcome(saved: Saved) -> LevenbergOutcome:
     training, fresh = (saved.arrays[name].tolist() for name in ("training", "fresh"))
     return LevenbergOutcome(training, fresh, saved.notes["reason"])
+
+
+# ---- The solution ----
+
+
+def with_network(
+    setup: Setup,
+    before: Solution,
+    basis: WholeBasis,
+    placed: Sequence[Placed],
+    trained: State,
+    outcome: LevenbergOutcome,
+    how: str,
+) -> Solution:
+    """The solution before with both halves as they were trained; `placed` are their points."""
+    solved = trained.unknowns
+    whole = dataclasses.replace(
+        trained.parameters,
+        b=solved.b,
+        keep_b=jnp.ones(basis.num_terms, bool),
+        overlap=jnp.zeros_like(solved.b),
+    )
+    model = dataclasses.replace(before.model, basis=basis, parameters=whole)
+    rel_l2, field_errors = relative_errors(setup.problem, model, setup.ansatz)
+    found = dataclasses.replace(before, model=model, parameters=solved.numbers)
+    return with_report(
+        found,
+        error_estimate=None,
+        how=how,
+        residual=indicator(setup, placed[1:], model, solved.numbers),
+        rel_l2=rel_l2,
+        stop=outcome.reason,
+        stopped=outcome.stopped,
+        seconds=setup.run.seconds,
+        field_errors=field_errors,
+        history=before.report.history
+        | {"training residual": outcome.training, "fresh residual": outcome.fresh},
+    )
 
 
 # ---- One iteration ----

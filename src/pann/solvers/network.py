@@ -10,7 +10,6 @@ points falls.
 import dataclasses
 import functools
 import itertools
-import time
 from collections.abc import Callable, Sequence
 
 import equinox as eqx
@@ -24,7 +23,6 @@ from pann.model.pann import Parameters
 from pann.network import Complementary, LevelSets
 from pann.pde.checks import has_integrals
 from pann.pde.collocation import Block, ChunkedBlock
-from pann.pde.problem import Problem
 from pann.runtime.limits import Progress, Stopped, product_rate
 from pann.solvers.determinacy import is_linear
 from pann.solvers.front_units import (
@@ -36,8 +34,13 @@ from pann.solvers.front_units import (
 )
 from pann.solvers.gradual import gradual, has_a_first_step
 from pann.solvers.inverse import is_inverse, solve_inverse
-from pann.solvers.levenberg import LevenbergOutcome, State, levenberg_marquardt, residual_sizes
-from pann.solvers.network_solution import with_network
+from pann.solvers.levenberg import (
+    LevenbergOutcome,
+    State,
+    levenberg_marquardt,
+    residual_sizes,
+    with_network,
+)
 from pann.solvers.newton import Blocks, Unknowns
 from pann.solvers.polynomial import (
     NEAR,
@@ -92,8 +95,7 @@ def solve_second_order(
     *,
     ladder: Sequence[WholeBasis],
     networks: Networks,
-    begin: float,
-    elements: Callable[..., Solution] | None = None,
+    elements: Callable[[Setup, Solution], Solution] | None = None,
     coarse: Callable[[Setup], Solution] | None = None,
 ) -> Solution:
     """Raise the degree until resolved; then a network if asked for, or if that is not enough.
@@ -107,41 +109,38 @@ def solve_second_order(
     """
     problem, first, start_from = setup.problem, networks.architectures[0], networks.start_from
     if is_inverse(problem):
-        solution, small, setup, _ = solve_inverse(setup, ladder, first.precision, start_from, begin)
+        solution, small, setup, _ = solve_inverse(setup, ladder, start_from)
         has_network = networks.asked_for
     else:
-        has_fronts = networks.fronts and may_have_fronts(problem, first.precision)
+        has_fronts = networks.fronts and may_have_fronts(problem, setup.precision)
         solution, small = climb(
             setup,
             ladder,
-            first.precision,
             start_from,
-            begin,
             has_elements=elements is not None or has_fronts,
         )
-        with_fronts = functools.partial(
-            better_with_fronts,
-            small=small,
-            # Not without need: on a shape the number of terms is known when they are made.
-            bases=next_to_fronts(problem, ladder, small.model.product_basis) if has_fronts else [],
-        )
+        least = small.model.product_basis
+        # Not without need: on a shape the number of terms is known when they are made.
+        tried = ladder if has_fronts else []
+        larger = [e for e in tried if least.num_terms < e.num_terms <= MAX_TERMS_WITH_FRONTS]
+        with_fronts = functools.partial(better_with_fronts, small=small, bases=[least, *larger])
         asks = lambda: solution.residual > UNRESOLVED and not solution.report.stopped
         is_begun = elements is not None and has_fronts and not is_linear(problem)
         if is_begun and asks():
             # Newton's method on elements begins at zero, far from fronts that faces show.
-            solution = with_fronts(setup, solution, ways=(ON_FACES,), coarse=None, begin=begin)
+            solution = with_fronts(setup, solution, ways=(ON_FACES,), coarse=None)
         enough = UNRESOLVED
         if elements is not None and asks():
-            solution = elements(setup, solution, begin=begin)
+            solution = elements(setup, solution)
             enough = ENOUGH_ON_ELEMENTS
             # What elements made is finer than anything that would be made to be looked at.
             coarse = None
         if has_fronts and asks():
             ways = (INSIDE,) if is_begun else order_of_ways(problem)
             polynomial = solution
-            solution = with_fronts(setup, solution, ways=ways, coarse=coarse, begin=begin)
+            solution = with_fronts(setup, solution, ways=ways, coarse=coarse)
             if elements is None and asks():
-                solution = _higher(setup, ladder, polynomial, solution, begin)
+                solution = _higher(setup, ladder, polynomial, solution)
         is_resolved = solution.residual <= enough
         has_fronts = isinstance(solution.model.parameters.network, LevelSets)
         has_network = not is_resolved or (networks.asked_for and not has_fronts)
@@ -155,7 +154,7 @@ def solve_second_order(
     if has_network and first.widths and not solution.report.stopped:
         solution = _announced(setup, solution, small, networks)
         if not solution.report.stopped:
-            solution, figures = _best_trial(setup, solution, small, networks, begin)
+            solution, figures = _best_trial(setup, solution, small, networks)
     stop = solution.report.stop
     if is_inverse(problem) and solution.model.num_units > 0:
         stop = f"parameters fitted with the network, deviations unknown; {stop}"
@@ -167,25 +166,16 @@ def _higher(
     ladder: Sequence[WholeBasis],
     polynomial: Solution,
     solution: Solution,
-    begin: float,
 ) -> Solution:
     """The degrees that fronts were to spare, or the solution if that is better."""
     num_terms = polynomial.model.product_basis.num_terms
     rest = [each for each in ladder if each.num_terms > num_terms]
     if not rest:
         return solution
-    last, _ = climb(setup, rest, polynomial.model.precision, polynomial, begin)
+    last, _ = climb(setup, rest, polynomial)
     if last.residual < solution.residual:
         return last
     return stopped_by(solution, last.report.stopped) if last.report.stopped else solution
-
-
-def next_to_fronts(
-    problem: Problem, ladder: Sequence[WholeBasis], small: WholeBasis
-) -> list[WholeBasis]:
-    """Bases next to units along fronts: the small one, then those up to a size."""
-    larger = [each for each in ladder if small.num_terms < each.num_terms <= MAX_TERMS_WITH_FRONTS]
-    return [small, *larger]
 
 
 def _announced(setup: Setup, solution: Solution, small: Solution, networks: Networks) -> Solution:
@@ -213,7 +203,7 @@ def _announced(setup: Setup, solution: Solution, small: Solution, networks: Netw
 
 
 def _best_trial(
-    setup: Setup, solution: Solution, small: Solution, networks: Networks, begin: float
+    setup: Setup, solution: Solution, small: Solution, networks: Networks
 ) -> tuple[Solution, list[dict]]:
     """The best of the trials, each with a network if that helped, and the figures of all."""
     kept: list[Solution] = []
@@ -223,11 +213,11 @@ def _best_trial(
     for trial in range(networks.trials):
         own = dataclasses.replace(setup, seed=setup.seed + trial).within(f"trial {trial}")
         trained = networks if trial == 0 else dataclasses.replace(networks, start_from=None)
-        train = functools.partial(_with_network, networks=trained, begin=begin)
+        train = functools.partial(_with_network, networks=trained)
         candidate = with_polynomial_or_alone(own, small, enough, train)
         stopped = candidate.report.stopped
         if not candidate.residual < solution.residual:
-            seconds = time.perf_counter() - begin
+            seconds = setup.run.seconds
             candidate = with_report(solution, stop=tried, seconds=seconds)
         kept.append(candidate)
         if stopped:
@@ -250,20 +240,20 @@ def with_polynomial_or_alone(
     if both.report.stopped or is_enough or is_inverse(setup.problem):
         return both
     own = setup.within("alone")
-    constant = solve_on_basis(own, basis.subset(constants), before.model.precision, None, 0.0)
+    constant = solve_on_basis(own, basis.subset(constants), None)
     return min(both, train(own, constant), key=lambda candidate: candidate.residual)
 
 
-def _with_network(setup: Setup, before: Solution, *, networks: Networks, begin: float) -> Solution:
+def _with_network(setup: Setup, before: Solution, *, networks: Networks) -> Solution:
     """Both halves trained together, from the polynomial `before` and the best of several starts."""
     problem, basis, start_from = setup.problem, before.model.product_basis, networks.start_from
     first, iterations = networks.architectures[0], networks.iterations
     num_parameters = first.num_network_parameters(problem.domain.dimension, len(problem.fields))
     placed = setup.placed(basis, POINTS_PER_PARAMETER * num_parameters)
-    blocks = setup.system(placed, basis, first.precision, num_parameters)
+    blocks = setup.system(placed, basis, setup.precision, num_parameters)
     unknowns = Unknowns(
         before.model.parameters.b,
-        {name: jnp.asarray(value, first.precision) for name, value in before.parameters.items()},
+        {name: jnp.asarray(value, setup.precision) for name, value in before.parameters.items()},
     )
     fresh = setup.fresh(basis)
     is_far = not before.parameters and before.residual > NEAR
@@ -285,7 +275,7 @@ def _with_network(setup: Setup, before: Solution, *, networks: Networks, begin: 
     begun = ", begun with the linearized equation" if is_linearized else ""
     steps += outcome.num_steps
     how = f"{before.report.how}, then Levenberg-Marquardt on both, {steps} steps{begun}"
-    return with_network(setup, before, basis, placed, trained, outcome, how, begin)
+    return with_network(setup, before, basis, placed, trained, outcome, how)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

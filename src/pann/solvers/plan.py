@@ -93,6 +93,7 @@ def make_plan(
         condition_weight,
         ansatz=make_ansatz(problem),
         memory=None if run.memory is None else parse_bytes(run.memory),
+        precision=run.precision,
     )
     architectures = _architectures(problem, method, run.precision)
     _check_smoothness(setup.orders, architectures[0])

@@ -82,9 +82,7 @@ def degrees_to_try(problem: Problem) -> tuple[int, ...]:
 def climb(
     setup: Setup,
     ladder: Sequence[WholeBasis],
-    precision: str,
     start_from: Solution | None,
-    begin: float,
     *,
     has_elements: bool = False,
 ) -> tuple[Solution, Solution]:
@@ -96,7 +94,7 @@ def climb(
     tried: list[Solution] = []
     is_found, ended = False, None
     try:
-        for solution in solutions_on(setup, ladder, precision, start_from, begin, is_rung=is_rung):
+        for solution in solutions_on(setup, ladder, start_from, is_rung=is_rung):
             before = tried[-1] if tried else None
             is_stable = not is_rung or has_settled(before, solution)
             is_found = solution.residual <= RESOLVED and is_stable
@@ -145,9 +143,7 @@ def is_hopeless(
 def solutions_on(
     setup: Setup,
     bases: Iterable[WholeBasis],
-    precision: str,
     start_from: Solution | None,
-    begin: float,
     *,
     is_rung: bool,
 ) -> Iterator[Solution]:
@@ -160,7 +156,7 @@ def solutions_on(
             left = _worthwhile(left, before, solution)
             _check_time(setup, left[0], solution, seconds)
         begun, before = time.monotonic(), solution
-        solution = solve_on_basis(setup, left.pop(0), precision, start_from, begin, is_rung=is_rung)
+        solution = solve_on_basis(setup, left.pop(0), start_from, is_rung=is_rung)
         seconds = time.monotonic() - begun
         # From a poor start Newton's method may end in another solution of the equation.
         start_from = solution if solution.residual < NEAR else None
@@ -185,15 +181,13 @@ def _worthwhile(left: list[WholeBasis], before: Solution | None, now: Solution) 
 def solve_on_basis(
     setup: Setup,
     basis: WholeBasis,
-    precision: str,
     before: Solution | None,
-    begin: float,
     *,
     is_rung: bool = False,
 ) -> Solution:
     """The solution in one basis; `is_rung` if others of other sizes follow."""
     problem, num_fields = setup.problem, len(setup.problem.fields)
-    unknowns = start(basis.num_terms, num_fields, problem.parameters, precision)
+    unknowns = start(basis.num_terms, num_fields, problem.parameters, setup.precision)
     if before is not None:
         unknowns = carried(before, basis, unknowns)
     count = len(problem.parameters)
@@ -202,7 +196,7 @@ def solve_on_basis(
     placed = setup.placed(basis)
     _check_rows(placed, len(norms))
     unknowns, outcome = newton(
-        *_rows_and_start(setup, placed, basis, precision, unknowns),
+        *_rows_and_start(setup, placed, basis, unknowns),
         is_rung=is_rung,
         norms=norms,
         constants=constants,
@@ -211,7 +205,7 @@ def solve_on_basis(
     free = free_part(problem, basis, outcome.weakest)
     if free is not None and free.note is not None:
         unknowns = without_free_part(unknowns, outcome.weakest, norms)
-    model = polynomial_model(problem.domain, basis, unknowns.b, precision)
+    model = polynomial_model(problem.domain, basis, unknowns.b, setup.precision)
     rel_l2, field_errors = relative_errors(problem, model, setup.ansatz)
     residual = indicator(setup, placed[1:], model, unknowns.parameters)
     if free is not None and free.refusal is not None and (residual < NEAR or is_linear(problem)):
@@ -229,7 +223,7 @@ def solve_on_basis(
             notes=[] if free is None else [free.note or str(free.refusal)],
             rel_l2=rel_l2,
             stop=outcome.reason,
-            seconds=time.perf_counter() - begin,
+            seconds=setup.run.seconds,
             history={"sum of squares": outcome.sums},
             field_errors=field_errors,
         ),
@@ -239,15 +233,11 @@ def solve_on_basis(
 
 
 def _rows_and_start(
-    setup: Setup,
-    placed: Sequence[Placed],
-    basis: WholeBasis,
-    precision: str,
-    unknowns: Unknowns,
+    setup: Setup, placed: Sequence[Placed], basis: WholeBasis, unknowns: Unknowns
 ) -> tuple[Blocks | Rows, Unknowns]:
     """Compiled rows, or on a shape those of NumPy."""
-    if not isinstance(basis, ShapeBasis) or precision != "float64":
-        return setup.system(placed, basis, precision), unknowns
+    if not isinstance(basis, ShapeBasis) or setup.precision != "float64":
+        return setup.system(placed, basis, setup.precision), unknowns
     return ShapeRows(setup.problem, placed, basis), jax.tree.map(np.asarray, unknowns)
 
 

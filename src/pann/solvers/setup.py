@@ -24,7 +24,7 @@ from pann.io.checkpoint import NOWHERE, Checkpoint
 from pann.model.architecture import Architecture
 from pann.network.jets import Derivative, propagated
 from pann.pde.collocation import Block, Placed, make_block, make_chunked_block
-from pann.pde.conditions import Break, Data, Dirichlet, Neumann, Robin
+from pann.pde.conditions import Break, Data, OnBoundary
 from pann.pde.fields import Order
 from pann.pde.hard_conditions import Ansatz
 from pann.pde.placing import (
@@ -61,6 +61,12 @@ class Run:
     checkpoint: Checkpoint = NOWHERE
     time_limit: float | None = None  # seconds
     deadline: float = math.inf  # of time.monotonic(), where the time limit ends
+    begin: float = 0.0  # of time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """How long the work has taken."""
+        return time.perf_counter() - self.begin
 
     def check_time(self, seconds: float) -> None:
         """Raise `Stopped` if work that takes so many seconds would end after the deadline."""
@@ -87,6 +93,7 @@ class Setup:
     data_weight: float | None = None
     ansatz: Ansatz | None = None
     memory: int | None = None
+    precision: str = "float64"  # of the model
     run: Run = Run()
 
     @property
@@ -134,18 +141,15 @@ class Setup:
             count = math.ceil(POINTS_PER_TERM * basis.num_terms / _num_faces(problem))
             on_faces = OnFaces(self.condition_sampling or "sobol", count, self.seed)
         if self.condition_points is not None:
-            per_axis = _points_per_axis_on_faces(problem, self.condition_points)
-        conditions = [
-            dataclasses.replace(placed, weight=self._weight(placed) * placed.weight)
-            for placed in place_conditions(problem, per_axis, on_faces)
-        ]
-        placed = [place_inside(problem, inside, self.orders), *conditions]
+            along = problem.domain.dimension - 1
+            on_each_face = self.condition_points / _num_faces(problem)
+            per_axis = max(1, round(on_each_face ** (1 / along))) if along else 1
+        placed = [place_inside(problem, inside, self.orders)]
+        for each in place_conditions(problem, per_axis, on_faces):
+            of_data = self.data_weight if each.is_data else None
+            weight = self.condition_weight if of_data is None else of_data
+            placed.append(dataclasses.replace(each, weight=weight * each.weight))
         return placed if self.ansatz is None else [self.ansatz.wrap(each) for each in placed]
-
-    def _weight(self, placed: Placed) -> float:
-        if self.data_weight is not None and placed.is_data:
-            return self.data_weight
-        return self.condition_weight
 
     def blocks(
         self, placed: Sequence[Placed], basis: WholeBasis, precision: str = "float64"
@@ -161,7 +165,10 @@ class Setup:
     ) -> Blocks:
         """The blocks of a least-squares problem, the equation's in chunks if it is too large."""
         inside, *conditions = placed
-        parts = _system_chunking(inside, basis, precision, num_network_parameters, self.memory)
+        item, num_residuals = np.dtype(precision).itemsize, inside.target[0].size
+        columns = basis.num_terms * num_residuals + num_network_parameters
+        rows = num_residuals * columns * JACOBIAN_COPIES
+        parts = _chunking(inside, basis, item, rows, 0.0, self.memory, 4.0 * columns**2)
         if parts is None:
             return self.blocks(placed, basis, precision)
         first = make_chunked_block(inside, self.problem, basis, precision, parts)
@@ -191,23 +198,14 @@ def with_peaks(
     return points if not len(peaks) else np.concatenate([points[: -len(peaks)], peaks])
 
 
-def _points_per_axis_on_faces(problem: Problem, condition_points: int) -> int:
-    """Points along each axis of a face, so that there are about so many on all faces together."""
-    along = problem.domain.dimension - 1
-    if along == 0:
-        return 1
-    return max(1, round((condition_points / _num_faces(problem)) ** (1 / along)))
-
-
 def _num_faces(problem: Problem) -> int:
     """How many faces have conditions, at least one; a face counts as often as it has them."""
-    count = 0
-    for condition in problem.conditions:
-        if isinstance(condition, Dirichlet | Neumann | Robin):
-            count += len(condition.faces)
-        elif not isinstance(condition, Break | Data):
-            count += 1
-    return max(count, 1)
+    each = [
+        len(condition.faces) if isinstance(condition, OnBoundary) else 1
+        for condition in problem.conditions
+        if not isinstance(condition, Break | Data)
+    ]
+    return max(sum(each), 1)
 
 
 # ---- Memory ----
@@ -250,23 +248,8 @@ def cached_points(architecture: Architecture, trials: int) -> int | None:
 
 def _num_cores() -> int:
     """Cores that this process may use, where the system says."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _system_chunking(
-    inside: Placed,
-    basis: WholeBasis,
-    precision: str,
-    num_network_parameters: int,
-    memory: int | None,
-) -> Chunking | None:
-    """Chunks for the rows of a least-squares problem in all parameters."""
-    item, num_residuals = np.dtype(precision).itemsize, inside.target[0].size
-    columns = basis.num_terms * num_residuals + num_network_parameters
-    rows = num_residuals * columns * JACOBIAN_COPIES
-    return _chunking(inside, basis, item, rows, 0.0, memory, 4.0 * columns**2)
+    has_affinity = hasattr(os, "sched_getaffinity")
+    return len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
 
 
 def _chunking(

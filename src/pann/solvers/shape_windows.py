@@ -17,7 +17,6 @@ where the residual at fresh points is.
 import dataclasses
 import functools
 import math
-import time
 from typing import Any, NamedTuple
 
 import jax
@@ -635,7 +634,7 @@ class March:
 ALL_DONE = "all windows done"
 
 
-def march_shape(setup: Setup, method: Windows, *, begin: float) -> Solution:
+def march_shape(setup: Setup, method: Windows) -> Solution:
     """All windows one after another; the domain of the solution ends where they do."""
     degree, tail = method.degree or DEGREE, method.tail or TAIL
     with threadpool_limits(1, "blas"):
@@ -672,7 +671,7 @@ def march_shape(setup: Setup, method: Windows, *, begin: float) -> Solution:
         field_errors=field_errors,
         stop=f"{stop}, tails in time below {marched.tail:.0e}",
         stopped=marched.stopped,
-        seconds=time.perf_counter() - begin,
+        seconds=setup.run.seconds,
         history={
             "fresh residual": [window.residual for window in windows],
             "tail in time": [window.tail for window in windows],

@@ -283,12 +283,9 @@ class Solution:
 
 def verdict(report: Report) -> str:
     """One sentence: whether to rely on the solution, by which figures."""
-    error = report.error_estimate
-    estimate = (
-        ""
-        if error is None
-        else ", error estimate " + ("unknown" if not math.isfinite(error) else f"{error:.1e}")
-    )
+    error, estimate = report.error_estimate, ""
+    if error is not None:
+        estimate = f", error estimate {f'{error:.1e}' if math.isfinite(error) else 'unknown'}"
     figures = f"relative residual {report.residual:.1e} at points used for nothing else{estimate}"
     if report.tolerance is not None:
         outcome = "met" if report.met else "NOT MET, this is the best there is"

@@ -8,6 +8,7 @@ with the polynomial by Levenberg-Marquardt, and kept only if that residual falls
 
 import dataclasses
 import functools
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +16,6 @@ from collections.abc import Callable, Sequence
 import jax
 
 from pann.basis import ShapeBasis, WholeBasis, make_basis
-from pann.io.checkpoint import Checkpoint
 from pann.methods import (
     MLP,
     Elements,
@@ -50,12 +50,12 @@ from pann.solvers.folder import SOLUTION, Folder, configuration, in_folder, prep
 from pann.solvers.gradient import make_case, solve_by_gradient, stages_of
 from pann.solvers.network import Networks, solve_second_order
 from pann.solvers.plan import make_plan
-from pann.solvers.setup import Setup
+from pann.solvers.setup import Run, Setup
 from pann.solvers.solution import Solution, continued, filled, unsolved
 from pann.solvers.tolerance import solve_to_tolerance
 from pann.solvers.windows.method import march_windows, suits_windows, window_plan, windows_or
 
-Work = Callable[..., Solution]
+Work = Callable[[Setup], Solution]
 
 # With time, elements in more dimensions take longer than what they are an alternative to.
 EVOLVING_ELEMENTS = 2
@@ -162,21 +162,13 @@ def solve_run(
         jax.enable_x64(True),
         jax.default_matmul_precision("highest"),
     ):
-        setup = prepared.setup.with_run(report=report)
-        if run.time_limit is not None:
-            end = time.monotonic() + run.time_limit
-            setup = setup.with_run(time_limit=run.time_limit, deadline=end)
+        deadline = math.inf if run.time_limit is None else time.monotonic() + run.time_limit
+        own = Run(report, time_limit=run.time_limit, deadline=deadline, begin=begin)
         if folder is None:
-            return prepared.solve(setup, begin=begin)
-
-        def work(checkpoint: Checkpoint, report: Report, begin: float) -> list[Solution]:
-            own = setup.with_run(checkpoint=checkpoint, report=report)
-            return [prepared.solve(own, begin=begin)]
-
-        words, names = prepared.describe(setup), [SOLUTION]
-        (solution,) = in_folder(
-            folder, words, problem, report, work, names, begin=begin, resume=resume
-        )
+            return prepared.solve(own)
+        work = lambda resumed: [prepared.solve(resumed)]
+        words, names = prepared.describe(), [SOLUTION]
+        (solution,) = in_folder(folder, words, problem, own, work, names, resume=resume)
         return solution
 
 
@@ -193,9 +185,10 @@ class Prepared:
     start_from: Solution | None = None
     in_windows: bool = False
 
-    def solve(self, setup: Setup, *, begin: float) -> Solution:
+    def solve(self, run: Run) -> Solution:
         """What the work gives, with its method and a verdict by points that it did not see."""
-        solution = self.work(setup, begin=begin)
+        setup = dataclasses.replace(self.setup, run=run)
+        solution = self.work(setup)
         if solution.method is None:
             method = filled(self.method, solution, self.ladder, self.architectures[0])
             solution = dataclasses.replace(solution, method=method)
@@ -203,7 +196,7 @@ class Prepared:
             return solution
         return assessed(solution, setup.seed, setup.condition_weight)
 
-    def describe(self, setup: Setup) -> dict[str, str]:
+    def describe(self) -> dict[str, str]:
         """What determines the solution, in words; points and bases are known by their bits."""
         name = ("windows, or " if self.in_windows else "") + name_of(self.method)
         given = {"method": name, "trials": str(self.run.trials)}
@@ -214,7 +207,7 @@ class Prepared:
                 given[f"option {name}"] = str(value)
         if self.run.tolerance is not None:
             given["tolerance"] = f"{self.run.tolerance:g}"
-        return configuration(setup, self.ladder, self.architectures, self.start_from, given)
+        return configuration(self.setup, self.ladder, self.architectures, self.start_from, given)
 
 
 def prepare(
@@ -232,7 +225,8 @@ def prepare(
     if run.tolerance is not None:
         _check_sizes(method, run, start_from)
     work: Work
-    if (method is None or isinstance(method, Windows)) and is_evolving_shape(problem):
+    is_evolving_shape = problem.domain.shape is not None and problem.domain.time is not None
+    if (method is None or isinstance(method, Windows)) and is_evolving_shape:
         found = prepared_on_shape(problem, method, run, start_from)
         if found is not None:
             return found
@@ -313,10 +307,6 @@ def prepare(
     )
 
 
-def is_evolving_shape(problem: Problem) -> bool:
-    return problem.domain.shape is not None and problem.domain.time is not None
-
-
 def prepared_on_shape(
     problem: Problem,
     method: Windows | None,
@@ -365,7 +355,7 @@ def coarse_elements(setup: Setup) -> Solution:
     """A few rounds of elements, in seconds: enough to see where the solution is sharp."""
     deadline = min(setup.run.deadline, time.monotonic() + COARSE_SECONDS)
     own = setup.within("coarse").with_run(time_limit=COARSE_SECONDS, deadline=deadline)
-    return solve_on_elements(own, COARSE, begin=time.perf_counter())
+    return solve_on_elements(own, COARSE)
 
 
 def has_fronts(method: SolveMethod, start_from: Solution | None) -> bool:

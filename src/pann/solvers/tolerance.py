@@ -9,9 +9,7 @@ residual at fresh points, and the distance from given values, must be below the 
 import dataclasses
 import itertools
 import math
-import time
 from collections.abc import Generator, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -19,10 +17,9 @@ from jaxtyping import Float
 from pann.basis import WholeBasis, make_basis
 from pann.errors import WindowsFailed
 from pann.methods import Elements, Windows
-from pann.model.architecture import Architecture
-from pann.pde.conditions import Condition, Data, Dirichlet, Initial, values_at, values_of_data
+from pann.pde.conditions import Data, Dirichlet, Initial
 from pann.pde.evaluation import evaluate_solution
-from pann.pde.placing import OnFaces, face_points
+from pann.pde.placing import OnFaces, place_conditions
 from pann.pde.problem import Problem
 from pann.points import uniform
 from pann.runtime.limits import Stopped
@@ -84,16 +81,29 @@ def solve_to_tolerance(
     in_windows: bool,
     ladder: Sequence[WholeBasis],
     networks: Networks,
-    begin: float,
     has_elements: bool = False,
 ) -> Solution:
     """The first resolution that meets the tolerance, or the best, which says that it does not."""
-    resolutions = _resolutions(setup, tolerance, in_windows, ladder, networks, begin, has_elements)
+
+    def resolutions() -> Iterator[Solution]:
+        """Windows where they work; else polynomials, elements, networks next to polynomials."""
+        if in_windows and (yield from _marches(setup, tolerance)):
+            return
+        if is_inverse(setup.problem):
+            found = solve_inverse(setup, ladder, None, at_least=2)
+            yield from (each for each in (found.before, found.solution) if each is not None)
+            return
+        residual = yield from _polynomials(setup, ladder, tolerance if has_elements else None)
+        if has_elements and (yield from _on_elements(setup, tolerance)):
+            return
+        if networks.architectures[0].widths:
+            yield from _with_networks(setup, ladder, networks, residual)
+
     tried: list[Solution] = []
     differences: list[float] = []
     is_met, ended = False, None
     try:
-        for solution in resolutions:
+        for solution in resolutions():
             if tried:
                 differences.append(_difference(tried[-1], solution))
             tried.append(solution)
@@ -106,7 +116,7 @@ def solve_to_tolerance(
         ended = stopped
     if not tried:
         # Time was up within a march: the first polynomial takes the least time.
-        tried.append(solve_on_basis(setup, ladder[0], "float64", None, begin))
+        tried.append(solve_on_basis(setup, ladder[0], None))
     # Without success the best may not be the finest: then the one after it differs from it, too.
     residuals = [each.residual if math.isfinite(each.residual) else math.inf for each in tried]
     chosen = len(tried) - 1 if is_met else residuals.index(min(residuals))
@@ -116,7 +126,7 @@ def solve_to_tolerance(
         solution = stopped_by(solution, ended, "a finer resolution")
     solution = with_report(
         solution,
-        seconds=time.perf_counter() - begin,
+        seconds=setup.run.seconds,
         history=solution.report.history | {"difference between resolutions": differences},
         trials=[trial_figures(solution, setup.seed)],
         tolerance=tolerance,
@@ -184,27 +194,21 @@ def _misfit(solution: Solution) -> float:
     """
     problem = solution.problem
     assert problem is not None
+    given = [
+        # Windows do not meet hard conditions by the form of the solution.
+        each if isinstance(each, Data) else dataclasses.replace(each, hard=False)
+        for each in problem.conditions
+        if isinstance(each, Data | Dirichlet) or (isinstance(each, Initial) and each.order == 0)
+    ]
+    of_given = dataclasses.replace(problem, conditions=given)
+    placed = place_conditions(of_given, 1, OnFaces("uniform", TUNING.num_on_faces, seed=3))
     misfits = [0.0]
-    for condition, points, values in _given(problem):
+    for condition, each in zip(given, placed, strict=True):
         field = problem.field_number(condition)
-        found = evaluate_solution(solution.model, solution.ansatz, points)[:, field]
-        missed = _size(found - values_at(values, problem.domain, points))
+        found = evaluate_solution(solution.model, solution.ansatz, each.points)[:, field]
+        missed = _size(found - each.target[:, 0])
         misfits.append(missed / max(_size(_values(solution)[:, field]), 1e-300))
     return max(misfits)
-
-
-def _given(problem: Problem) -> Iterator[tuple[Condition, np.ndarray, Any]]:
-    """Conditions that give the values of a field, points and the values."""
-    random = OnFaces("uniform", TUNING.num_on_faces, seed=3)
-    for condition in problem.conditions:
-        if isinstance(condition, Data):
-            points = np.asarray(condition.points, float)
-            yield condition, points, values_of_data(condition, problem.domain)
-        elif isinstance(condition, Dirichlet):
-            yield condition, face_points(condition.faces, 1, on_faces=random)[0], condition.value
-        elif isinstance(condition, Initial) and condition.order == 0:
-            faces = problem.domain.initial
-            yield condition, face_points(faces, 1, on_faces=random)[0], condition.value
 
 
 def _values(solution: Solution) -> Float[np.ndarray, "points fields"]:
@@ -219,30 +223,7 @@ def _size(values: np.ndarray) -> float:
 # ---- Ever finer resolutions ----
 
 
-def _resolutions(
-    setup: Setup,
-    tolerance: float,
-    in_windows: bool,
-    ladder: Sequence[WholeBasis],
-    networks: Networks,
-    begin: float,
-    has_elements: bool,
-) -> Iterator[Solution]:
-    """Windows where they work; otherwise polynomials, elements, networks next to polynomials."""
-    if in_windows and (yield from _marches(setup, tolerance, begin)):
-        return
-    if is_inverse(setup.problem):
-        found = solve_inverse(setup, ladder, "float64", None, begin, at_least=2)
-        yield from (each for each in (found.before, found.solution) if each is not None)
-        return
-    residual = yield from _polynomials(setup, ladder, begin, tolerance if has_elements else None)
-    if has_elements and (yield from _on_elements(setup, tolerance, begin)):
-        return
-    if networks.architectures[0].widths:
-        yield from _with_networks(setup, ladder, networks, residual, begin)
-
-
-def _marches(setup: Setup, tolerance: float, begin: float) -> Generator[Solution, None, bool]:
+def _marches(setup: Setup, tolerance: float) -> Generator[Solution, None, bool]:
     """Ever stricter windows with more functions in space and time; whether there were any.
 
     Those that do not reach the end, or do not solve the equation, are left out, and end it.
@@ -258,7 +239,7 @@ def _marches(setup: Setup, tolerance: float, begin: float) -> Generator[Solution
         degree = DEGREE + TUNING.more_degrees * number
         plan = window_plan(scoped, Windows(tail=local, degree=degree))
         try:
-            solution, marched = solve_plan(scoped, plan, axes, begin)
+            solution, marched = solve_plan(scoped, plan, axes)
         except WindowsFailed:
             return number > 0
         if not marched.finished or not solution.residual <= UNSOLVED:
@@ -272,7 +253,7 @@ def _marches(setup: Setup, tolerance: float, begin: float) -> Generator[Solution
 
 
 def _polynomials(
-    setup: Setup, ladder: Sequence[WholeBasis], begin: float, goal: float | None
+    setup: Setup, ladder: Sequence[WholeBasis], goal: float | None
 ) -> Generator[Solution, None, float]:
     """The usual degrees, and higher ones while they converge as to a smooth solution.
 
@@ -281,9 +262,7 @@ def _polynomials(
     """
     bases = itertools.chain(ladder, _further(setup.problem, ladder[-1]))
     residual, tried = math.inf, None
-    for number, solution in enumerate(
-        solutions_on(setup, bases, "float64", None, begin, is_rung=True), start=1
-    ):
+    for number, solution in enumerate(solutions_on(setup, bases, None, is_rung=True), start=1):
         before, residual = residual, solution.residual
         yield solution
         if goal is not None and is_hopeless(setup.problem, tried, solution, ladder[-1], goal):
@@ -294,13 +273,13 @@ def _polynomials(
     return residual
 
 
-def _on_elements(setup: Setup, tolerance: float, begin: float) -> Generator[Solution, None, bool]:
+def _on_elements(setup: Setup, tolerance: float) -> Generator[Solution, None, bool]:
     """Elements with ever smaller tails; whether the last ones are resolved."""
     solution = None
     for share in TUNING.tails_of_elements:
         tail = max(share * tolerance, TUNING.round_off)
         scoped = setup.within(f"tail {tail:g}")
-        solution = solve_on_elements(scoped, Elements(tail=tail), begin=begin)
+        solution = solve_on_elements(scoped, Elements(tail=tail))
         yield compared(scoped, solution)
         if solution.report.stopped or not is_settled(solution):
             return False
@@ -322,21 +301,21 @@ def _further(problem: Problem, last: WholeBasis) -> Iterator[WholeBasis]:
 
 
 def _with_networks(
-    setup: Setup, ladder: Sequence[WholeBasis], networks: Networks, residual: float, begin: float
+    setup: Setup, ladder: Sequence[WholeBasis], networks: Networks, residual: float
 ) -> Iterator[Solution]:
     """Ever wider networks next to ever larger polynomials, as long as the residual falls."""
     first = max(sum(is_small(setup.problem, basis) for basis in ladder) - 1, 0)
     for number, basis in enumerate(ladder[first : first + TUNING.max_networks]):
-        wider = [_wider(each, TUNING.wider**number) for each in networks.architectures]
+        wider = [
+            dataclasses.replace(
+                each, widths=tuple(math.ceil(TUNING.wider**number * units) for units in each.widths)
+            )
+            for each in networks.architectures
+        ]
         own = dataclasses.replace(networks, architectures=wider, asked_for=True)
         scoped = setup.within(f"network {number}")
-        solution = solve_second_order(scoped, ladder=[basis], networks=own, begin=begin)
+        solution = solve_second_order(scoped, ladder=[basis], networks=own)
         if solution.model.num_units == 0 or not solution.residual < residual:
             return
         residual = solution.residual
         yield solution
-
-
-def _wider(architecture: Architecture, factor: float) -> Architecture:
-    widths = tuple(math.ceil(factor * width) for width in architecture.widths)
-    return dataclasses.replace(architecture, widths=widths)

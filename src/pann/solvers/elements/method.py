@@ -209,7 +209,6 @@ def solve_on_elements(
     setup: Setup,
     method: Elements = ELEMENTS,
     *,
-    begin: float,
     start: Tree | None = None,
 ) -> Solution:
     """The solution on elements that the method asks for, in windows where there is time."""
@@ -238,21 +237,21 @@ def solve_on_elements(
         windows = 1
     else:
         found, windows = march(rounds, method.windows, setup.checkpoint.within("elements"))
-    return _solution(setup, found, method, rounds, windows, begin)
+    return _solution(setup, found, method, rounds, windows)
 
 
-def better_on_elements(setup: Setup, other: Solution, *, begin: float) -> Solution:
+def better_on_elements(setup: Setup, other: Solution) -> Solution:
     """The solution on elements, or the other one where that has the smaller residual."""
-    found = compared(setup, solve_on_elements(setup, begin=begin))
+    found = compared(setup, solve_on_elements(setup))
     return found if found.residual < other.residual or is_settled(found) else other
 
 
-def elements_or(otherwise: Callable[..., Solution], setup: Setup, *, begin: float) -> Solution:
+def elements_or(otherwise: Callable[[Setup], Solution], setup: Setup) -> Solution:
     """The solution on elements, or that of another way where it is not resolved and not better."""
-    found = compared(setup, solve_on_elements(setup, begin=begin))
+    found = compared(setup, solve_on_elements(setup))
     if is_settled(found) or found.report.stopped:
         return found
-    other = otherwise(setup, begin=begin)
+    other = otherwise(setup)
     return other if other.residual < found.residual else found
 
 
@@ -772,7 +771,6 @@ def _solution(
     method: Elements,
     rounds: _Rounds,
     windows: int,
-    begin: float,
 ) -> Solution:
     problem = checked(setup.problem)
     free = without_values(problem)
@@ -797,7 +795,7 @@ def _solution(
         residual=found.worst[-1],
         rel_l2=rel_l2,
         stop=found.stop,
-        seconds=time.perf_counter() - begin,
+        seconds=setup.run.seconds,
         history={"worst element": found.worst, "difference between rounds": found.changes},
         field_errors=field_errors,
         error_estimate=math.inf if is_free else found.error,

@@ -100,11 +100,9 @@ class SpaceAxis:
     ) -> Float[np.ndarray, "functions ..."]:
         """Coefficients of another axis's functions in these."""
         points, _ = self.grid
-        flat = coefficients.reshape(len(coefficients), -1)
-        if self.num_pieces == 1 and other.num_pieces == 1:
-            found = self.projection @ (other.table(points) @ flat)
-        else:
-            found = self._projected(other._evaluated(points, flat))
+        found = self._projected(
+            other._evaluated(points, coefficients.reshape(len(coefficients), -1))
+        )
         return found.reshape(len(found), *coefficients.shape[1:])
 
     def _evaluated(

@@ -10,20 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from pann.pde.conditions import (
-    Break,
-    Condition,
-    Data,
-    Dirichlet,
-    Initial,
-    Integral,
-    Interface,
-    Neumann,
-    Periodic,
-    Robin,
-    Values,
-    values_at,
-)
+from pann.pde.conditions import Initial, OnBoundary, Periodic, Values, values_at
 from pann.pde.interfaces import rough_along
 from pann.pde.problem import Problem
 from pann.solvers.windows.axes import Axes, SpaceAxis
@@ -38,31 +25,21 @@ class RowValues(eqx.Module):
     values: Float[Array, "rows ..."]
 
 
-def end_conditions(problem: Problem, axis: str, field: int) -> list[tuple[str, Robin]]:
+def end_conditions(problem: Problem, axis: str, field: int) -> list[tuple[str, OnBoundary]]:
     """Sides of an axis, and what holds for a field there; Periodic ones are not among them."""
-    found = []
-    for condition in problem.conditions:
-        match condition:
-            case Dirichlet():
-                robin = Robin(condition.faces, 1.0, 0.0, condition.value)
-            case Neumann():
-                robin = Robin(condition.faces, 0.0, condition.coefficient, condition.value)
-            case Robin():
-                robin = condition
-            case _:
-                continue
-        if problem.field_number(condition) == field:
-            found += [(side, robin) for name, side in robin.faces.sides if name == axis]
-    return found
+    return [
+        (side, condition)
+        for condition in problem.of_field(field)
+        if isinstance(condition, OnBoundary)
+        for name, side in condition.faces.sides
+        if name == axis
+    ]
 
 
 def is_joined(problem: Problem, axis: str, field: int) -> bool:
     """Whether the ends of an axis are one point: by the domain, or by a condition."""
     return axis in problem.domain.periodic or any(
-        isinstance(condition, Periodic)
-        and condition.axis == axis
-        and problem.field_number(condition) == field
-        for condition in problem.conditions
+        isinstance(each, Periodic) and each.axis == axis for each in problem.of_field(field)
     )
 
 
@@ -95,12 +72,12 @@ def row_values(
     given = [] if axis.is_fourier else end_conditions(problem, axis.name, field)
     weights, values = np.zeros((count, 2, *shape)), np.zeros((count, *shape))
     weights[: count - len(given), 0] = 1.0
-    for row, (side, robin) in enumerate(given, start=count - len(given)):
+    for row, (side, condition) in enumerate(given, start=count - len(given)):
         end = np.full(shape, axis.lower if side == "lower" else axis.upper)
         along = [*mesh[:number], end, *mesh[number:]]
-        weights[row, 0] = _values_on(problem, axes, along, robin.alpha)
-        weights[row, 1] = _values_on(problem, axes, along, robin.beta)
-        values[row] = _values_on(problem, axes, along, robin.value)
+        weights[row, 0] = _values_on(problem, axes, along, condition.alpha)
+        weights[row, 1] = _values_on(problem, axes, along, condition.beta)
+        values[row] = _values_on(problem, axes, along, condition.value)
     return RowValues(*jax.device_put((weights, values)))
 
 
@@ -177,8 +154,15 @@ def reason_against(problem: Problem) -> str | None:
     if problem.asked.has_integrals:
         return "windows solve equations without integrals"
     for condition in problem.conditions:
-        if sentence := _against_condition(problem, condition):
-            return sentence
+        name = type(condition).__name__
+        if isinstance(condition, OnBoundary):
+            axes = [axis for axis, _ in condition.faces.sides]
+            if domain.time in axes:
+                return f"{name} is on a face of the time axis; windows start from Initial"
+            if any(axis in domain.periodic for axis in axes):
+                return f"{name} is on a face of a periodic axis"
+        elif not isinstance(condition, Initial | Periodic):
+            return f"windows do not take the condition {name}"
     orders = [problem.highest_order(k, domain.time) for k in range(len(problem.fields))]
     if len(set(orders)) > 1 or not 1 <= orders[0] <= MAX_TIME_ORDER:
         named = zip(orders, problem.fields, strict=True)
@@ -187,27 +171,10 @@ def reason_against(problem: Problem) -> str | None:
     return _against_counts(problem, orders[0])
 
 
-def _against_condition(problem: Problem, condition: Condition) -> str | None:
-    name = type(condition).__name__
-    if isinstance(condition, Break | Data | Integral | Interface):
-        return f"windows do not take the condition {name}"
-    if isinstance(condition, Dirichlet | Neumann | Robin):
-        axes = [axis for axis, _ in condition.faces.sides]
-        if problem.domain.time in axes:
-            return f"{name} is on a face of the time axis; windows start from the condition Initial"
-        if any(axis in problem.domain.periodic for axis in axes):
-            return f"{name} is on a face of a periodic axis"
-    return None
-
-
 def _against_counts(problem: Problem, order: int) -> str | None:
     """Initial states and conditions at the ends must be as many as the equation's orders."""
     for number, field in enumerate(problem.fields):
-        given = sorted(
-            condition.order
-            for condition in problem.conditions
-            if isinstance(condition, Initial) and problem.field_number(condition) == number
-        )
+        given = sorted(c.order for c in problem.of_field(number) if isinstance(c, Initial))
         if given != list(range(order)):
             return (
                 f"windows need Initial for '{field}' of the orders {list(range(order))}, one each; "

@@ -146,7 +146,10 @@ def march(setup: Setup, method: Windows, axes: Axes, rejected: int = 0) -> March
             continue
         finer = axes
         if method.modes is None and any(np.any(tail > tolerance) for tail in tails):
-            losses = _losses(window, np.maximum(scales, scales_now))
+            # Elements of a single axis can be joined.
+            can_join = len(axes) == 1 and axes[0].num_pieces > 1
+            largest = np.maximum(scales, scales_now)
+            losses = joining_losses(axes[0], window.coefficients, largest) if can_join else None
             finer = refined(axes, tails, tolerance, losses)
         if any(old.is_fourier != new.is_fourier for old, new in zip(axes, finer, strict=True)):
             others = first_axes(problem, None, tolerance, fourier=False)
@@ -247,13 +250,6 @@ def _tried(
         residual=float(outcome.residual),
     )
     return solved, tails, now
-
-
-def _losses(window: Solved, scales: Sizes) -> np.ndarray | None:
-    """What is lost where elements of the only axis are joined."""
-    if len(window.axes) != 1 or window.axes[0].num_pieces == 1:
-        return None
-    return joining_losses(window.axes[0], window.coefficients, scales)
 
 
 def _moved(start: State, axes: Axes, finer: Axes) -> State:

@@ -1,7 +1,6 @@
 """All windows as one model: polynomials in pieces of time, in the functions of the finest axes."""
 
 import dataclasses
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -102,7 +101,7 @@ ROUGH_MODES, FEWEST_MODES = {1: 192, 2: 48}, 16
 MOST_SHOWN = 4
 
 
-def march_windows(setup: Setup, method: Windows, *, begin: float) -> Solution:
+def march_windows(setup: Setup, method: Windows) -> Solution:
     """All windows one after another, from the first axes of space that the method asks for.
 
     If they do not reach the end of time, the solution's domain ends where they do. Work that was
@@ -121,7 +120,7 @@ def march_windows(setup: Setup, method: Windows, *, begin: float) -> Solution:
         raise ValueError(
             "the solver 'constant' needs a periodic axis; use 'frozen' or leave it out"
         )
-    solution = solve_plan(setup, plan, axes, begin)[0]
+    solution = solve_plan(setup, plan, axes)[0]
     if not rough:
         return solution
     return with_report(solution, notes=[*solution.report.notes, _stays_rough(rough)])
@@ -141,7 +140,7 @@ def window_plan(setup: Setup, method: Windows) -> Windows:
 
 
 def solve_plan(
-    setup: Setup, plan: Windows, axes: tuple[SpaceAxis, ...], begin: float
+    setup: Setup, plan: Windows, axes: tuple[SpaceAxis, ...]
 ) -> tuple[Solution, Marched]:
     """The solution of the windows planned, beginning with these axes, and the windows."""
     assert plan.tail is not None
@@ -166,7 +165,7 @@ def solve_plan(
         field_errors=field_errors,
         stop=_stop(marched, plan.tail),
         stopped=marched.stopped,
-        seconds=time.perf_counter() - begin,
+        seconds=setup.run.seconds,
         history={
             "fresh residual": [window.residual for window in marched.windows],
             "tail in time": [window.tail for window in marched.windows],
@@ -184,18 +183,16 @@ def solve_plan(
     return dataclasses.replace(solution, report=report), marched
 
 
-def windows_or(otherwise: Callable[..., Solution], setup: Setup, *, begin: float) -> Solution:
+def windows_or(otherwise: Callable[[Setup], Solution], setup: Setup) -> Solution:
     """The solution in windows, or that of another way if they fail."""
     try:
-        solution = march_windows(setup, Windows(), begin=begin)
+        solution = march_windows(setup, Windows())
     except WindowsFailed:
-        return otherwise(setup, begin=begin)
+        return otherwise(setup)
     is_whole = solution.model.domain == setup.problem.domain
-    if solution.report.stopped or (is_whole and solution.residual <= UNSOLVED):
-        return solution
-    if stays_rough(setup.problem):
-        return solution
-    return otherwise(setup, begin=begin)
+    is_solved = is_whole and solution.residual <= UNSOLVED
+    is_kept = is_solved or solution.report.stopped or stays_rough(setup.problem)
+    return solution if is_kept else otherwise(setup)
 
 
 def suits_windows(problem: Problem) -> bool:

@@ -67,7 +67,7 @@ class PiecewiseOperator(AxisOperator):
     """
 
     tables: tuple[Float[Array | np.ndarray, "points levels"], ...]
-    projection: Float[Array | np.ndarray, "levels points"] | None
+    projection: Float[Array | np.ndarray, "levels points"]
     steps: Float[Array | np.ndarray, "pieces pieces"]
     from_constants: Float[Array | np.ndarray, "pieces pieces"]
     stretch: Float[Array | np.ndarray, " pieces"]
@@ -92,7 +92,6 @@ class PiecewiseOperator(AxisOperator):
         return found.reshape(*found.shape[:-2], -1)
 
     def projected(self, values: Tensor) -> Tensor:
-        assert self.projection is not None
         by_piece = values.reshape(self.num_pieces, -1, *values.shape[1:])
         found = self.from_pieces(jnp.tensordot(self.projection, by_piece, axes=(1, 1)))
         return jnp.moveaxis(found, 0, -1)
@@ -147,13 +146,12 @@ def on_grid(axis: SpaceAxis, highest: int) -> tuple[Float[np.ndarray, " points"]
     if axis.num_pieces == 1:
         tables = tuple(axis.table(points, k) for k in range(highest + 1))
         return points, DenseOperator(tables, axis.projection)
+    assert isinstance(axis.family, PiecewiseLegendre)
     local, weights = Legendre().quadrature(len(points) // axis.num_pieces)
-    operator = _on_pieces(axis, local, highest)
-    norms = Legendre().norms(axis.level + 1)[:, None]
-    projection = (operator.tables[0] * weights[:, None]).T / norms**2
-    return points, eqx.tree_at(
-        lambda each: each.projection, operator, projection, is_leaf=lambda leaf: leaf is None
-    )
+    tables = tuple(Legendre().table(local, axis.level + 1, k) for k in range(highest + 1))
+    projection = (tables[0] * weights[:, None]).T / Legendre().norms(axis.level + 1)[:, None] ** 2
+    steps, stretch = axis.family.steps, 4.0 / (np.diff(axis.edges) * axis.width)
+    return points, PiecewiseOperator(tables, projection, steps, np.linalg.inv(steps), stretch)
 
 
 def at_random(
@@ -169,13 +167,3 @@ def at_random(
     return points, ScatteredOperator(
         tables, axis.family.steps, pieces, stretch * (2.0 / axis.width)
     )
-
-
-def _on_pieces(
-    axis: SpaceAxis, local: Float[np.ndarray, " points"], highest: int
-) -> PiecewiseOperator:
-    tables = tuple(Legendre().table(local, axis.level + 1, k) for k in range(highest + 1))
-    assert isinstance(axis.family, PiecewiseLegendre)
-    steps = axis.family.steps
-    stretch = 4.0 / (np.diff(axis.edges) * axis.width)
-    return PiecewiseOperator(tables, None, steps, np.linalg.inv(steps), stretch)

@@ -69,7 +69,9 @@ def solve_pieces(
     axis = _axis(system)
     # Levels, pieces, then nodes and fields.
     local = axis.to_pieces(jnp.moveaxis(right, -1, 0))
-    given = [_given(system, right[:, field], field) for field in range(system.num_fields)]
+    # In place of the highest functions of each field stand what its conditions say.
+    size = right.shape[-1]
+    given = [right[:, field, size - len(rows) :] for field, rows in enumerate(system.rows[0])]
     flat = jnp.moveaxis(local, (2, 1, 3, 0), (0, 1, 2, 3))
     flat = flat.reshape(*flat.shape[:2], -1)[:, :, _kept(system)]
     found = jnp.einsum("npue,npe->npu", factors.particular, flat)
@@ -142,13 +144,6 @@ def _by_field(
 ) -> Complex[Array, "kept pieces fields levels ..."]:
     shape = (system.num_fields, _axis(system).num_levels)
     return flat.reshape(*flat.shape[:2], *shape, *flat.shape[3:])
-
-
-def _given(
-    system: System, right: Complex[Array, "kept functions"], field: int
-) -> Complex[Array, "kept rows"]:
-    """The right-hand sides of a field's conditions, in place of its highest functions."""
-    return right[:, right.shape[1] - len(system.rows[0][field]) :]
 
 
 def _equations(

@@ -188,11 +188,6 @@ def _to_join(losses: np.ndarray | None, marked: np.ndarray, tolerance: float) ->
     return order[can_be[order]]
 
 
-def _cut(axis: SpaceAxis, at: np.ndarray) -> SpaceAxis:
-    breaks = np.union1d(axis.edges[1:-1], at)
-    return dataclasses.replace(axis, family=PiecewiseLegendre(tuple(breaks.tolist())))
-
-
 def _graded(problem: Problem, axis: SpaceAxis, tolerance: float) -> SpaceAxis:
     """Ever smaller elements toward ends where the initial state violates the conditions.
 
@@ -202,7 +197,7 @@ def _graded(problem: Problem, axis: SpaceAxis, tolerance: float) -> SpaceAxis:
     scales = sizes(orthonormal((axis,), start[..., None]))
     count = np.ceil(np.log(1 / MIN_ELEMENT) / np.log(GRADING))
     distances = 2.0 * GRADING ** -np.arange(1.0, count)
-    breaks: list[float] = []
+    breaks = axis.edges[1:-1].tolist()
     for field in range(len(problem.fields)):
         rows = condition_rows(problem, axis, field)
         times = np.array(problem.domain.times[:1])
@@ -217,4 +212,4 @@ def _graded(problem: Problem, axis: SpaceAxis, tolerance: float) -> SpaceAxis:
         for side, end in (("lower", -1.0), ("upper", 1.0)):
             if joined or side in at_ends:
                 breaks += (end - end * distances).tolist()
-    return _cut(axis, np.array(breaks))
+    return dataclasses.replace(axis, family=PiecewiseLegendre(tuple(sorted(set(breaks)))))

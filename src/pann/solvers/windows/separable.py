@@ -74,7 +74,13 @@ def diagonal(
             return None
         inverse = np.linalg.inv(forms[:, kept:])
         others = np.linalg.solve(forms[:, kept:], forms[:, :kept])
-    derivative = _derivative(axis, order)[:kept] if order else np.zeros((kept, size))
+    derivative = (
+        axis.projection @ axis.table(axis.grid[0], order) if order else np.zeros((size, size))
+    )
+    if axis.is_fourier:
+        # What is rounding would make Fourier modes, which are eigenvectors, look coupled.
+        derivative[np.abs(derivative) <= 1e-12 * np.max(np.abs(derivative))] = 0.0
+    derivative = derivative[:kept]
     matrix = derivative[:, :kept] - derivative[:, kept:] @ others
     is_diagonal = not np.any(matrix - np.diag(np.diag(matrix)))
     numbers, vectors = (np.diag(matrix), np.eye(kept)) if is_diagonal else np.linalg.eig(matrix)
@@ -92,18 +98,6 @@ def diagonal(
         others=others,
         inhomogeneous=derivative[:, kept:] @ inverse,
         order=order,
-    )
-
-
-def _derivative(axis: SpaceAxis, order: int) -> Float[np.ndarray, "functions functions"]:
-    """From coefficients to those of a derivative, each piece by itself."""
-    table = axis.table(axis.grid[0], order)
-    found = axis.projection @ table
-    # What is rounding would make Fourier modes, which are eigenvectors, look coupled.
-    return (
-        np.where(np.abs(found) > 1e-12 * np.max(np.abs(found)), found, 0.0)
-        if axis.is_fourier
-        else found
     )
 
 
