@@ -9,6 +9,7 @@ are elements of the same box, each with polynomials of its own that count on its
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import final
 
@@ -16,16 +17,22 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from pann.basis.basis import INTEGRAL, check_derivative
+from pann.basis.cells import VOID, Cells
 from pann.basis.families import Legendre
 from pann.domain import Box
 from pann.points import check_points
 from pann.runtime.memory import require_memory
+from pann.shapes import Shape
 
 MAX_DEGREE = 1_000
 # Points evaluated at a time, times the functions of an element.
 BLOCK_NUMBERS = 4_000_000
 # Coefficients along each axis of the polynomials whose zeros are curves.
 CURVE_SIZE = 15
+# Draws of points of a shape, of which some lie outside.
+MOST_DRAWS = 50
+# Points of a boundary may lie so far outside, relative to the domain.
+NUDGES = (1e-13, 1e-11, 1e-9, 1e-7)
 
 
 @final
@@ -37,7 +44,7 @@ class Tree:
     first; an element has axis -1. One that is divided by a curve has the number of axes there and
     a row of `curves`, the coefficients of Legendre polynomials on its box; the child where these
     are negative is first, and both have the bounds of the node. `degrees` has a row for each node,
-    of which those of elements count.
+    of which those of elements count; where a shape is the domain, elements outside have -1.
     """
 
     lower: tuple[float, ...]
@@ -77,8 +84,10 @@ class Tree:
             raise ValueError(
                 "its cuts are no tree: each node but the first is a child of one other"
             )
-        if np.any(self.degrees < 0) or np.any(self.degrees > MAX_DEGREE):
+        if np.any(self.degrees < VOID) or np.any(self.degrees > MAX_DEGREE):
             raise ValueError(f"degrees of elements must be from 0 to {MAX_DEGREE}")
+        if np.any(self.is_void_along != self.is_void[:, None]) or np.all(self.is_void):
+            raise ValueError("elements outside of the domain have degree -1 along all axes")
         curved = self.axis == self.dimension
         if np.any((self.curve[curved] < 0) | (self.curve[curved] >= len(self.curves))):
             raise ValueError("a curve that divides one of its elements is not there")
@@ -94,6 +103,15 @@ class Tree:
     @property
     def dimension(self) -> int:
         return len(self.lower)
+
+    @property
+    def is_void_along(self) -> Bool[np.ndarray, "elements d"]:
+        return self.element_degrees < 0
+
+    @functools.cached_property
+    def is_void(self) -> Bool[np.ndarray, " elements"]:
+        """Which elements lie outside of the domain."""
+        return np.any(self.is_void_along, axis=1)
 
     @functools.cached_property
     def elements(self) -> Int[np.ndarray, " elements"]:
@@ -238,7 +256,24 @@ class Tree:
         )
 
     def locate(self, points: Float[np.ndarray, "points d"]) -> Int[np.ndarray, " points"]:
-        """The number of the element of each point; one on a cut belongs to the upper side."""
+        """The number of the element of each point; one on a cut belongs to the upper side.
+
+        On the border of the domain it is the element inside.
+        """
+        found = self._located(points)
+        if not np.any(self.is_void):
+            return found
+        for nudge in NUDGES:
+            out = np.flatnonzero(self.is_void[found])
+            if not len(out):
+                break
+            steps = itertools.product((-nudge, 0.0, nudge), repeat=self.dimension)
+            for step in np.array(list(steps)) * np.subtract(self.upper, self.lower):
+                moved = self._located(points[out] + step)
+                found[out] = np.where(self.is_void[found[out]], moved, found[out])
+        return found
+
+    def _located(self, points: Float[np.ndarray, "points d"]) -> Int[np.ndarray, " points"]:
         nodes = np.zeros(len(points), int)
         while True:
             axis = self.axis[nodes]
@@ -255,7 +290,7 @@ class Tree:
     def sample(self, count: int, seed: int) -> Float[np.ndarray, "points d"]:
         """Random points, as many in each element, or in as many elements where they are more."""
         rng = np.random.default_rng(seed)
-        elements = np.resize(rng.permutation(len(self.elements)), count)
+        elements = np.resize(rng.permutation(np.flatnonzero(~self.is_void)), count)
         low, high = self.corners[elements, 0], self.corners[elements, 1]
         return low + rng.uniform(size=low.shape) * (high - low)
 
@@ -298,6 +333,39 @@ class ElementBasis:
     @property
     def num_terms(self) -> int:
         return len(self)
+
+    @functools.cached_property
+    def cells(self) -> Cells | None:
+        """The elements in the shape that is the domain, None of a box."""
+        shape = self.domain.shape
+        return Cells(shape, self.tree) if isinstance(shape, Shape) else None
+
+    @functools.cached_property
+    def is_partial(self) -> Bool[np.ndarray, " elements"]:
+        """Which elements count on a part of their box alone: at curves and at the boundary."""
+        partial = np.array([bool(sides) for sides in self.tree.sides])
+        return partial if self.cells is None else partial | self.cells.is_cut
+
+    def is_inside(
+        self, element: int, points: Float[np.ndarray, "points d"]
+    ) -> Bool[np.ndarray, " points"]:
+        """Which points of the box of an element count."""
+        inside = self.tree.is_inside(element, points)
+        if self.cells is not None and self.cells.is_cut[element]:
+            inside &= self.cells.inside(points)
+        return inside
+
+    def sample(self, count: int, seed: int) -> Float[np.ndarray, "points d"]:
+        """Random points of the domain, about as many in each element."""
+        if self.cells is None:
+            return self.tree.sample(count, seed)
+        found = np.zeros((0, self.tree.dimension))
+        for draw in range(MOST_DRAWS):
+            points = self.tree.sample(2 * count, seed + draw)
+            found = np.concatenate([found, points[self.domain.inside(points)]])
+            if len(found) >= count:
+                break
+        return np.resize(found, (count, self.tree.dimension))
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -427,4 +495,7 @@ class ElementBasis:
         elements = self.tree.locate(points)
         order = np.argsort(elements, kind="stable")
         starts = np.flatnonzero(np.diff(elements[order], prepend=-1))
-        return [(int(elements[rows[0]]), rows) for rows in np.split(order, starts[1:]) if len(rows)]
+        groups = [rows for rows in np.split(order, starts[1:]) if len(rows)]
+        numbers = [int(elements[rows[0]]) for rows in groups]
+        pairs = zip(numbers, groups, strict=True)
+        return [(number, rows) for number, rows in pairs if not self.tree.is_void[number]]

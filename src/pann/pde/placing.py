@@ -52,13 +52,14 @@ class OnFaces:
     """How points lie on faces: Gauss points unless a sampler is named, or points are given.
 
     `count` is the number on each face that a sampler draws, if not that of the Gauss points. Points
-    are given as one array, or as one for each face.
+    are given as one array, or as one for each face; for each part of the boundary of a shape with
+    their normals.
     """
 
     sampling: str | None = None
     count: int | None = None
     seed: int = 0
-    given: np.ndarray | Mapping[tuple[str, str], np.ndarray] | None = None
+    given: np.ndarray | Mapping[Any, Any] | None = None
 
 
 GAUSS_ON_FACES = OnFaces()
@@ -342,6 +343,9 @@ def _on_boundary(
             "leave out the tags"
         )
     shape = boundary.shape
+    if on_faces.given is not None:
+        points, normals = zip(*(on_faces.given[part] for part in boundary), strict=True)
+        return np.concatenate(points), np.concatenate(normals)
     if on_faces.sampling is not None:
         count = on_faces.count or points_per_axis ** (shape.dimension - 1)
         return boundary.points(count, "uniform", on_faces.seed)[:2]

@@ -185,7 +185,7 @@ def ticks_of(solution: "Solution") -> dict[str, np.ndarray]:
 def _title(solution: "Solution", shown: tuple[str, ...]) -> str:
     report = solution.report
     basis = solution.model.basis
-    count = len(basis.tree.elements) if isinstance(basis, ElementBasis) else 0
+    count = int(np.sum(~basis.tree.is_void)) if isinstance(basis, ElementBasis) else 0
     elements = f"{count} elements up to " if count else ""
     parts = [name_of(solution), f"{elements}degree {report.degree}"]
     if solution.model.num_units:
@@ -269,7 +269,7 @@ def draw_elements(panel: "Axes", solution: "Solution", axes: tuple[str, str]) ->
     domain = solution.model.domain
     across, up = (domain.names.index(axis) for axis in axes)
     middle = 0.5 * (np.asarray(domain.lower) + np.asarray(domain.upper))
-    corners = basis.tree.corners
+    corners = basis.tree.corners[~basis.tree.is_void]
     meets = (corners[:, 0] <= middle) & (middle <= corners[:, 1])
     meets[:, [across, up]] = True
     boxes = [

@@ -222,7 +222,7 @@ def _residuals(
     sizes = field_sizes(model, solution.ansatz, points)
     if isinstance(model.basis, ElementBasis):
         # As many in each element: small ones are where the solution is sharp.
-        points = _off(solution.report.not_smooth, model.basis.tree.sample(count, seed=seed + SEED))
+        points = _off(solution.report.not_smooth, model.basis.sample(count, seed + SEED))
     if model.domain == problem.domain:
         points = with_peaks(problem, points)
     measure = lambda placed: _squares(

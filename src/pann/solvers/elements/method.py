@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from pann.basis import ElementBasis, Tree
+from pann.basis.cells import in_shape
 from pann.domain import Box
 from pann.io.checkpoint import NOWHERE, Checkpoint, Saved
 from pann.methods import Elements
@@ -26,6 +27,7 @@ from pann.pde.conditions import Break, Data, Dirichlet, Initial, Integral, plane
 from pann.pde.placing import place_conditions
 from pann.pde.problem import Problem
 from pann.runtime.limits import Progress, Stopped
+from pann.shapes import Shape
 from pann.solvers.assessment import indicator, relative_errors
 from pann.solvers.determinacy import constants_are_free, is_linear, without_values
 from pann.solvers.elements.curves import Curves
@@ -89,6 +91,8 @@ FIRST_WINDOW, FEW_UNKNOWNS, MANY_UNKNOWNS = 1 / 8, 4_000, 12_000
 NUM_COMPARED = 4_000
 # Pivots of the least squares below this, relative to the largest, are rounding.
 FREE = 1e-12
+# And a stability below this on a shape.
+FREE_ON_SHAPES = 1e-9
 NOT_DETERMINED = (
     "some function can be added to the solution without any change: conditions are missing, or a "
     "constant is free, which pann.Integral(...) chooses"
@@ -186,8 +190,8 @@ class Goal:
 
 def reason_against(problem: Problem) -> str | None:
     """Why a problem cannot be solved on elements, None if it can."""
-    if problem.domain.shape is not None:
-        return "elements fill boxes; use pann.Polynomial() or pann.Hybrid() on a shape"
+    if problem.domain.shape is not None and (reason := _reason_on_shape(problem)):
+        return reason
     if problem.domain.dimension > MAX_DIMENSION:
         return f"elements are for at most {MAX_DIMENSION} dimensions"
     if is_inverse(problem) or problem.parameters:
@@ -202,6 +206,17 @@ def reason_against(problem: Problem) -> str | None:
             or callable(condition.value)
         ):
             return "on elements an integral is over the whole domain, and a number"
+    return None
+
+
+def _reason_on_shape(problem: Problem) -> str | None:
+    otherwise = "use pann.Polynomial() or pann.Hybrid()"
+    if problem.domain.time is not None:
+        return "elements on shapes are for problems without time; use pann.Windows()"
+    if problem.domain.dimension != 2:
+        return f"elements are for shapes of the plane; {otherwise} in space"
+    if any(isinstance(condition, Integral) for condition in problem.conditions):
+        return f"elements have no integrals over a shape; {otherwise}"
     return None
 
 
@@ -227,7 +242,7 @@ def solve_on_elements(
         MAX_UNKNOWNS[dimension] if method.max_unknowns is None else method.max_unknowns,
         setup.run,
         is_linear(problem),
-        Curves.of(problem, problem.domain),
+        NO_CURVES if problem.domain.shape else Curves.of(problem, problem.domain),
     )
     if problem.domain.time is None or any(isinstance(c, Data) for c in problem.conditions):
         tree = start
@@ -291,6 +306,8 @@ def first_tree(
             inside = np.flatnonzero((corners[:, 0] < at) & (at < corners[:, 1]))
             tree = tree.cut({int(element): (index, float(at)) for element in inside})
     tree = curves.resolving(tree)
+    if isinstance(domain.shape, Shape):
+        return in_shape(domain.shape, tree)
     return resolving_given(problem, domain, tree, before, curves)
 
 
@@ -331,7 +348,7 @@ class _Rounds:
                 own = checkpoint.within(f"round {number}")
                 last = self._round(domain, tree, is_wide, last, own, before, extra.at_least)
                 now = last.measured
-                following = refined(tree, now, last.resolved.tail, self.bounds, domain.widths)
+                following = self._refined(tree, now, last.resolved.tail)
                 if following is None:
                     following = self._finer(tree, last, extra)
                     stop = _all_done(last.resolved)
@@ -371,9 +388,16 @@ class _Rounds:
         """What a single element gives, whatever the time."""
         degrees = [self.bounds.first] * domain.dimension
         tree = Tree.whole(domain.lower, domain.upper, degrees)
+        if isinstance(domain.shape, Shape):
+            tree = in_shape(domain.shape, tree)
         unhurried = dataclasses.replace(self, run=Run())
         return unhurried._round(
-            domain, tree, np.ones((1, domain.dimension), bool), None, NOWHERE, before
+            domain,
+            tree,
+            np.ones((len(tree.elements), domain.dimension), bool),
+            None,
+            NOWHERE,
+            before,
         )
 
     def _finer(self, tree: Tree, last: "_Round", extra: "_Extra") -> Tree | None:
@@ -392,10 +416,24 @@ class _Rounds:
         if SAFETY * found.influence > 0.5 * found.error:
             influences = now.influences(tree, found.tail, self._order)
             is_due |= influences > DUE * found.influence
-        widths = np.subtract(tree.upper, tree.lower)
-        following = refined(tree, now, extra.tail, self.bounds, widths, is_due)
+        following = self._refined(tree, now, extra.tail, is_due)
         has_room = following is not None and not self._too_many(found, following)
         return following if has_room else None
+
+    def _refined(
+        self,
+        tree: Tree,
+        now: Measured,
+        tolerance: float,
+        chosen: Bool[np.ndarray, " boxes"] | None = None,
+    ) -> Tree | None:
+        """The next elements, in the shape where there is one; None if there are none."""
+        widths = np.subtract(tree.upper, tree.lower)
+        following = refined(tree, now, tolerance, self.bounds, widths, chosen)
+        shape = self.problem.domain.shape
+        if following is None or not isinstance(shape, Shape):
+            return following
+        return in_shape(shape, following)
 
     @property
     def _order(self) -> int:
@@ -446,7 +484,10 @@ class _Rounds:
             steps += resolved.steps
             worst += resolved.worst
             changes += [*resolved.changes, difference(resolved.basis, resolved.b, basis, b)]
-        if self.curves.levels:
+        if domain.shape is not None:
+            # Of functions that count on a part of a box some are nearly free.
+            pivot = solved.stability
+        elif self.curves.levels:
             # Sides of which little is left have small ones.
             pivot = self._pivot(domain, tree, before) if last is None else resolved.smallest_pivot
         found = tails(basis, b, solved.missed.size)
@@ -468,9 +509,15 @@ class _Rounds:
             now.rough,
             tree.corners[now.is_left_out(tail)],
             float(np.sum(now.influences(tree, tail, self._order))),
-            FAR_OFF * float(np.linalg.norm(now.weights * now.missed.size)) / solved.stability,
+            self._bound(float(np.linalg.norm(now.weights * now.missed.size)), solved),
         )
         return _Round(tree, resolved, now, is_lost=solved.is_lost or not may_be_lost)
+
+    def _bound(self, missed: float, solved: "_Solved") -> float:
+        """The residual over the stability, an upper bound of the error of a linear equation."""
+        if not self.is_linear:
+            return FAR_OFF * missed / solved.stability
+        return max(missed, solved.residual) / solved.stability
 
     def _pivot(self, domain: Box, tree: Tree, before: Before | None) -> float:
         """The smallest pivot on whole boxes."""
@@ -511,8 +558,9 @@ class _Rounds:
             arrays, notes = done.arrays, done.notes
             missed = Missed(*(arrays[name] for name in MISSED))
             found = Found(arrays["b"], arrays["amplified"], notes["steps"], notes["pivot"], True)
+            stability = notes.get("stability", math.inf)
             return _Solved(
-                found, missed, num_points, notes["is_lost"], notes.get("stability", math.inf)
+                found, missed, num_points, notes["is_lost"], stability, notes.get("residual", 0.0)
             )
         enough = math.inf if self.is_linear else ENOUGH * tail
         check = lambda: self.run.check_time(0.0)
@@ -532,15 +580,18 @@ class _Rounds:
         missed = dataclasses.replace(missed, size=missed.size / sizes)
         # On one side of a curve polynomials of small coefficients are free.
         stability = math.inf
-        if not self.is_linear and not self.curves.levels and found.solved is not None:
+        is_asked = self.problem.domain.shape is not None or not self.is_linear
+        if is_asked and not self.curves.levels and found.solved is not None:
             stability = system.stability(found.solved)
         arrays = {name: getattr(missed, name) for name in MISSED}
+        residual = 0.0 if found.solved is None or not self.is_linear else found.solved.residual
         arrays |= {"b": found.b, "amplified": found.amplified}
         notes = {"steps": found.steps, "pivot": found.pivot, "is_lost": is_lost}
+        notes["residual"] = residual
         if math.isfinite(stability):
             notes["stability"] = stability
         checkpoint.finish(lambda: Saved(arrays, notes))
-        return _Solved(found, missed, num_points, is_lost, stability)
+        return _Solved(found, missed, num_points, is_lost, stability, residual)
 
     def _step_report(self, step: int, size: float) -> None:
         self.run.report(Progress("Newton step on elements", step, MAX_STEPS, {"step": size}))
@@ -576,6 +627,7 @@ class _Solved:
     num_points: int
     is_lost: bool
     stability: float
+    residual: float  # of all rows, of a linear equation
 
 
 class Found(NamedTuple):
@@ -680,7 +732,7 @@ def has_stalled(worst: Sequence[float], tail: float) -> bool:
 def difference(coarse: ElementBasis, old: np.ndarray, fine: ElementBasis, new: np.ndarray) -> float:
     """Relative l2 between two rounds, each field by itself, at points in all elements."""
     tree = fine.tree
-    points = tree.sample(NUM_COMPARED, seed=2)
+    points = fine.sample(NUM_COMPARED, seed=2)
     # A point stands for its share of the volume of its element.
     elements = tree.locate(points)
     counts = np.bincount(elements, minlength=len(tree.elements))
@@ -778,17 +830,18 @@ def _solution(
     reached = dataclasses.replace(problem, domain=model.domain)
     rel_l2, field_errors = relative_errors(reached, model)
     degrees = found.basis.tree.element_degrees
-    is_free = found.smallest_pivot < FREE
+    count = int(np.sum(~found.basis.tree.is_void))
+    is_free = found.smallest_pivot < (FREE if problem.domain.shape is None else FREE_ON_SHAPES)
     in_windows = f" in {windows} windows of time" if problem.domain.time else ""
     broken = [c for c in problem.conditions if isinstance(c, Break)]
     places = ", ".join(f"{c.axis} = {c.at:.6g}" for c in broken)
     notes = [NOT_DETERMINED] * is_free + [constants_are_free(free)] * bool(free)
-    if found.is_undetermined:
+    if found.is_undetermined and not is_free:
         notes.append(HARDLY_DETERMINED)
     if len(found.left_out):
         notes.append(_not_smooth(found))
     report = Report(
-        how=f"least squares on {len(degrees)} elements of degrees {shown(degrees)}{in_windows}, "
+        how=f"least squares on {count} elements of degrees {shown(degrees)}{in_windows}, "
         f"{found.steps} steps" + (f", cut at {places}" if broken else ""),
         degree=int(np.max(degrees)),
         num_points=found.num_points,

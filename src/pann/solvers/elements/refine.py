@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 
 from pann.basis import ElementBasis, Legendre, Tree
 from pann.solvers.elements.curves import Divided
-from pann.solvers.elements.rows import Missed, coefficients_of, groups_of, points_of
+from pann.solvers.elements.rows import Missed, coefficients_of, groups_of, inner_table, points_of
 
 # Coefficients that fall off to less than this factor per degree are those of a smooth function.
 SMOOTH = 0.75
@@ -71,7 +71,7 @@ def tails(
 ) -> Tails:
     """By the coefficients of every element, each field relative to its size.
 
-    Polynomials on one side of a curve may be anything beyond it, so that their coefficients say
+    Polynomials on a part of their box may be anything beyond it, so that their coefficients say
     little: there `missed`, the residual, takes the place of the tail.
     """
     tree = basis.tree
@@ -91,7 +91,7 @@ def tails(
             decay[group.elements, axis] = _decay(energy)
     if missed is None:
         return Tails(tail, decay)
-    is_side = np.array([bool(sides) for sides in tree.sides])
+    is_side = basis.is_partial
     tail[is_side], decay[is_side] = missed[is_side, None], DECAY_ON_SIDES
     return Tails(tail, decay)
 
@@ -259,7 +259,16 @@ def _mean_squares(
     basis: ElementBasis, b: Float[np.ndarray, "terms fields"]
 ) -> Float[np.ndarray, "elements fields"]:
     squares = b**2 / np.prod(2.0 * basis.indices + 1.0, axis=1)[:, None]
-    return np.add.reduceat(squares, basis.offsets[:-1], axis=0)
+    out = np.zeros((len(basis.sizes), b.shape[1]))
+    # Elements outside of the domain have nothing.
+    full = np.flatnonzero(basis.sizes)
+    out[full] = np.add.reduceat(squares, basis.offsets[full], axis=0)
+    if basis.cells is not None:
+        for element in np.flatnonzero(basis.is_partial).tolist():
+            own = b[basis.offsets[element] : basis.offsets[element + 1]]
+            table, weights = inner_table(basis, element)
+            out[element] = weights @ (table @ own) ** 2
+    return out
 
 
 @dataclasses.dataclass(frozen=True)
@@ -396,6 +405,7 @@ def carried(
 ) -> Float[np.ndarray, "_new fields"]:
     """The same function in another basis; with `held`, its values at one coordinate of an axis."""
     tree = after.tree
+    # Elements that the boundary of a shape cuts are polynomials beyond it, too.
     new = np.zeros((len(after), b.shape[1]))
     for group in groups_of(tree, (), 1):
         points = points_of(tree, group).reshape(-1, tree.dimension)
@@ -419,5 +429,6 @@ def num_unknowns(tree: Tree, num_fields: int) -> int:
 
 def shown(degrees: Int[np.ndarray, "elements d"]) -> str:
     """Degrees in words, `8 to 16`."""
+    degrees = degrees[np.all(degrees >= 0, axis=1)]
     low, high = int(np.min(degrees)), int(np.max(degrees))
     return str(low) if low == high else f"{low} to {high}"

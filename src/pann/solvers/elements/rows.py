@@ -18,6 +18,7 @@ import scipy.linalg
 from jaxtyping import Array, Bool, Float, Int
 
 from pann.basis import ElementBasis, Legendre, Tree
+from pann.basis.cells import OFF, Cells
 from pann.domain import SIDES, Box
 from pann.network.jets import Laplacian
 from pann.numerics.tree_least_squares import Link, Part, Solved, solve
@@ -36,6 +37,8 @@ from pann.pde.conditions import (
 )
 from pann.pde.placing import OnFaces, place_conditions, place_inside
 from pann.pde.problem import Problem
+from pann.shapes import Boundary
+from pann.shapes import Part as Arc
 from pann.solvers.elements.curves import bounds_of_side, parts_of_border, points_on
 from pann.solvers.gradual import gradual
 
@@ -203,16 +206,16 @@ class ElementSystem:
         corners = basis.tree.corners
         self.slopes = 2.0 / (corners[:, 1] - corners[:, 0])  # d reference / d coordinate
 
-    @functools.cached_property
+    @property
     def is_side(self) -> Bool[np.ndarray, " elements"]:
-        """Which elements are one side of a curve."""
-        return np.array([bool(sides) for sides in self.basis.tree.sides])
+        """Which elements are one side of a curve, or cut by the boundary."""
+        return self.basis.is_partial
 
     # ---- The equation inside ----
 
     @functools.cached_property
     def groups(self) -> list[_Group]:
-        return groups_of(self.basis.tree, self.orders, MORE_POINTS, with_sides=True)
+        return groups_of(self.basis.tree, self.orders, MORE_POINTS, inside=self.basis)
 
     @functools.cached_property
     def points(self) -> list[Float[np.ndarray, "_elements _points d"]]:
@@ -301,6 +304,8 @@ class ElementSystem:
             for place, element in enumerate(group.elements):
                 rows[element], residuals[element] = matrix[place], scaled[place].ravel()
         columns = self.columns(b)
+        for element in np.flatnonzero(self.basis.tree.is_void).tolist():
+            rows[element], residuals[element] = np.zeros((0, 0)), np.zeros(0)
         for element in np.flatnonzero(self.is_side).tolist():
             kept = np.any(rows[element] != 0, axis=1)
             small = self._small_rows(element)
@@ -373,7 +378,7 @@ class ElementSystem:
         """The residual of the equation between the points of the rows, in units of u."""
         finer = ElementSystem(self.problem, self.basis)
         finer.fraction = self.fraction
-        finer.groups = groups_of(self.basis.tree, self.orders, MORE_POINTS + 3, with_sides=True)
+        finer.groups = groups_of(self.basis.tree, self.orders, MORE_POINTS + 3, inside=self.basis)
         num_elements, d = len(self.basis.sizes), self.basis.tree.dimension
         size, center = np.zeros(num_elements), np.zeros((num_elements, d))
         spread = np.zeros((num_elements, d))
@@ -453,12 +458,16 @@ class ElementSystem:
     def on_borders(self) -> list[_OnBorder]:
         """The rows of all conditions, which are linear, element by element."""
         problem, domain = self.problem, self.basis.domain
-        faces = {
+        faces: dict[Any, Any] = {
             (axis, side): self._face_points(axis, side)
             for axis in domain.names
-            if axis not in domain.periodic
+            if axis not in domain.periodic and domain.shape is None
             for side in SIDES
         }
+        if domain.shape is not None:
+            on_parts = (getattr(condition, "faces", ()) for condition in problem.conditions)
+            arcs = (arc for boundary in on_parts for arc in boundary)
+            faces = {arc: self._part_points(arc) for arc in arcs if isinstance(arc, Arc)}
         given = {key: points for key, (points, _, _) in faces.items()}
         kept = [c for c in problem.conditions if isinstance(c, AtPoints)]
         found: list[_OnBorder] = []
@@ -471,15 +480,16 @@ class ElementSystem:
         return found
 
     def _condition_rows(
-        self, condition: AtPoints, placed: Placed, faces: dict[tuple[str, str], Any]
+        self, condition: AtPoints, placed: Placed, faces: dict[Any, Any]
     ) -> Iterator[_OnBorder]:
         if isinstance(condition, Data):
             elements = self.basis.tree.locate(placed.points)
             weights = np.full(len(elements), 1.0 / len(elements))
         else:
             own = getattr(condition, "faces", None) or self.problem.domain.initial
-            elements = np.concatenate([faces[side][1] for side in own.sides])
-            weights = np.concatenate([faces[side][2] for side in own.sides])
+            sides = own if isinstance(own, Boundary) else own.sides
+            elements = np.concatenate([faces[side][1] for side in sides])
+            weights = np.concatenate([faces[side][2] for side in sides])
         count = len(placed.points)
         if isinstance(condition, Initial) and self.before is not None:
             basis, b = self.before
@@ -526,6 +536,25 @@ class ElementSystem:
     ) -> Float[np.ndarray, "points terms"]:
         return self._adapted(element, field).table(self.basis.tree.factors(element, points, order))
 
+    def _part_points(
+        self, part: Arc
+    ) -> tuple[Any, Int[np.ndarray, " points"], Float[np.ndarray, " points"]]:
+        """Gauss points on an arc of a shape with normals, their elements and weights."""
+        cells, tree = self.basis.cells, self.basis.tree
+        assert cells is not None
+        parameters, elements, weights = [], [], []
+        for piece in cells.pieces_of(part):
+            if tree.is_void[piece.element]:
+                continue
+            count = MORE_ON_SIDES * int(np.max(tree.element_degrees[piece.element])) + MORE_POINTS
+            nodes, own = Legendre().quadrature(count)
+            parameters.append(piece.start + 0.5 * (nodes + 1.0) * (piece.stop - piece.start))
+            elements.append(np.full(count, piece.element))
+            weights.append(own)
+        t = np.concatenate(parameters)
+        points = part.point(t), part.normal(t)
+        return points, np.concatenate(elements), np.concatenate(weights)
+
     def _face_points(
         self, axis: str, side: str
     ) -> tuple[np.ndarray, Int[np.ndarray, " points"], Float[np.ndarray, " points"]]:
@@ -540,7 +569,9 @@ class ElementSystem:
             low, high = corners[element]
             counts = tree.element_degrees[element]
             counts = counts * (MORE_ON_SIDES if self.is_side[element] else 1) + MORE_POINTS
-            own, own_weights = points_on_border(tree, {element: end}, low, high, counts, index)
+            own, own_weights = points_on_border(
+                self.basis, {element: end}, low, high, counts, index
+            )
             points.append(own)
             weights.append(own_weights)
             elements.append(np.full(len(own), element))
@@ -585,10 +616,13 @@ class ElementSystem:
     def _borders(self) -> Iterator[tuple[int, int, int, bool]]:
         """Axis, lower and upper neighbor of each border, and whether it is where an axis closes."""
         domain, tree = self.problem.domain, self.basis.tree
-        yield from ((axis, low, high, False) for axis, low, high in neighbors(tree))
+        void = tree.is_void
+        for axis, low, high in neighbors(tree):
+            if not void[low] and not void[high]:
+                yield axis, low, high, False
         joined = {c.axis for c in self.problem.conditions if isinstance(c, Periodic)}
-        for axis in {*domain.periodic, *joined}:
-            index = domain.names.index(axis)
+        for name in {*domain.periodic, *joined}:
+            index = domain.names.index(name)
             for low, high in seam_neighbors(tree, index):
                 yield index, low, high, True
 
@@ -605,7 +639,7 @@ class ElementSystem:
         times = MORE_ON_SIDES if self.is_side[low] or self.is_side[high] else 1
         counts = times * np.maximum(degrees[low], degrees[high]) + 1
         coordinates = {high: at_high, low: at_low}
-        on_low, weights = points_on_border(tree, coordinates, lower, upper, counts, axis)
+        on_low, weights = points_on_border(self.basis, coordinates, lower, upper, counts, axis)
         on_low[:, axis] = at_low
         on_high = on_low.copy()
         on_high[:, axis] = at_high
@@ -787,15 +821,28 @@ class ElementSystem:
     def stability(self, solved: Solved) -> float:
         """The least norm of all rows times a function with a root mean square of 1."""
         basis = self.basis
+        v = np.random.default_rng(5).normal(size=(len(basis), self.num_fields))
+        least = 0.0
+        for _ in range(INVERSE_STEPS):
+            v = v / math.sqrt(max(float(np.sum(v * self._mass(v))), 1e-300))
+            v = self.coefficients(solved.inverse(self._transposed(self._mass(v))))
+            least = float(np.sum(v * self._mass(v))) ** -0.25
+        return least
+
+    def _mass(self, v: Coefficients) -> Coefficients:
+        """The mean of the square of a function is v times this, over the domain alone."""
+        basis = self.basis
         corners = basis.tree.corners
         volumes = np.prod(corners[:, 1] - corners[:, 0], axis=1)
-        squares = np.repeat(volumes / np.sum(volumes), basis.sizes)
-        squares = (squares / np.prod(2.0 * basis.indices + 1.0, axis=1))[:, None]
-        v = np.random.default_rng(5).normal(size=(len(basis), self.num_fields))
-        for _ in range(INVERSE_STEPS):
-            v /= np.sqrt(np.sum(squares * v**2))
-            v = self.coefficients(solved.inverse(self._transposed(squares * v)))
-        return float(np.sum(squares * v**2)) ** -0.25
+        volumes = volumes / np.sum(volumes[~basis.tree.is_void])
+        squares = np.repeat(volumes, basis.sizes) / np.prod(2.0 * basis.indices + 1.0, axis=1)
+        out = squares[:, None] * v
+        if basis.cells is not None:
+            for element in np.flatnonzero(basis.is_partial).tolist():
+                own = slice(basis.offsets[element], basis.offsets[element + 1])
+                table, weights = inner_table(basis, element)
+                out[own] = volumes[element] * table.T @ (weights[:, None] * (table @ v[own]))
+        return out
 
     def _transposed(self, values: Coefficients) -> list[Float[np.ndarray, " _columns"]]:
         """`coefficients` transposed."""
@@ -820,15 +867,21 @@ def _without_rounding(rows: Float[np.ndarray, "rows columns"]) -> np.ndarray:
 
 
 def groups_of(
-    tree: Tree, orders: Sequence[Order], more: int, *, with_sides: bool = False
+    tree: Tree,
+    orders: Sequence[Order],
+    more: int,
+    *,
+    inside: ElementBasis | None = None,
 ) -> list[_Group]:
     """Elements of the same degrees, with Gauss points that many beyond the degree.
 
-    `with_sides` asks for points on the sides of curves alone: the other ones have no weight.
+    `inside` has the part of its box on which each element counts: other points have no weight.
     """
-    is_side = np.array([with_sides and bool(sides) for sides in tree.sides])
-    sides, whole = np.flatnonzero(is_side), np.flatnonzero(~is_side)
-    found = [_side_group(tree, element, orders, more) for element in sides.tolist()]
+    is_side = np.zeros(len(tree.elements), bool) if inside is None else inside.is_partial
+    sides, whole = np.flatnonzero(is_side), np.flatnonzero(~is_side & ~tree.is_void)
+    found = []
+    if inside is not None:
+        found = [_side_group(inside, element, orders, more) for element in sides.tolist()]
     kinds, inverse = np.unique(tree.element_degrees[whole], axis=0, return_inverse=True)
     for number, kind in enumerate(kinds.tolist()):
         rules = [Legendre().quadrature(_even(degree + more)) for degree in kind]
@@ -862,19 +915,33 @@ def _group(
     return _Group(elements, shape, tuple(nodes), weights, factors)
 
 
-def _side_group(tree: Tree, element: int, orders: Sequence[Order], more: int) -> _Group:
+def _side_group(basis: ElementBasis, element: int, orders: Sequence[Order], more: int) -> _Group:
     """A side of a curve by itself, with points of the box around it, which may be narrow."""
+    tree = basis.tree
     degrees = tree.element_degrees[element].tolist()
     rules = [Legendre().quadrature(_even(MORE_ON_SIDES * degree + more)) for degree in degrees]
-    ends = bounds_of_side(tree, element)
+    ends = np.array([[-1.0, -1.0], [1.0, 1.0]])
+    if tree.sides[element]:
+        ends = bounds_of_side(tree, element)
     nodes = [
         low + 0.5 * (reference + 1.0) * (high - low)
         for (reference, _), low, high in zip(rules, *ends, strict=True)
     ]
     group = _group(np.array([element]), degrees, nodes, rules, orders)
-    inside = tree.is_inside(element, points_of(tree, group)[0])
+    inside = basis.is_inside(element, points_of(tree, group)[0])
     weights = group.weights * inside
     return dataclasses.replace(group, weights=weights / max(float(np.sum(weights)), 1e-300))
+
+
+@functools.lru_cache(maxsize=4_096)
+def inner_table(
+    basis: ElementBasis, element: int
+) -> tuple[Float[np.ndarray, "points terms"], Float[np.ndarray, " points"]]:
+    """The functions of an element at points of the part of its box that counts, with weights."""
+    group = _side_group(basis, element, ((0,) * basis.tree.dimension,), 1)
+    factors = next(iter(group.factors.values()))
+    counts = group.weights[0] > 0
+    return functools.reduce(np.kron, factors)[counts], group.weights[0][counts]
 
 
 def points_of(tree: Tree, group: _Group) -> Float[np.ndarray, "elements points d"]:
@@ -910,7 +977,7 @@ def gauss_on(
 
 
 def points_on_border(
-    tree: Tree,
+    basis: ElementBasis,
     coordinates: Mapping[int, float],
     lower: np.ndarray,
     upper: np.ndarray,
@@ -918,8 +985,12 @@ def points_on_border(
     axis: int,
 ) -> tuple[Float[np.ndarray, "points d"], Float[np.ndarray, " points"]]:
     """Gauss points on what elements have of a border, and weights, of sum 1 on a whole one."""
-    found = []
-    for part in parts_of_border(tree, coordinates, lower, upper, axis):
+    tree, found = basis.tree, []
+    if basis.cells is None:
+        parts = parts_of_border(tree, coordinates, lower, upper, axis)
+    else:
+        parts = _parts_inside(basis.cells, coordinates, lower, upper, axis)
+    for part in parts:
         points, weights = gauss_on(part[0], part[1], counts, axis, next(iter(coordinates.values())))
         inside = np.ones(len(points), bool)
         for element, at in coordinates.items():
@@ -930,6 +1001,29 @@ def points_on_border(
     if not found:
         return np.zeros((0, tree.dimension)), np.zeros(0)
     return np.concatenate([each for each, _ in found]), np.concatenate([each for _, each in found])
+
+
+def _parts_inside(
+    cells: Cells,
+    coordinates: Mapping[int, float],
+    lower: np.ndarray,
+    upper: np.ndarray,
+    axis: int,
+) -> list[Float[np.ndarray, "2 d"]]:
+    """The parts of a border that have the inside of the shape on both sides."""
+    at, other = next(iter(coordinates.values())), 1 - axis
+    if not np.any(cells.is_cut[list(coordinates)]):
+        return [np.stack([lower, upper])]
+    corners = cells.tree.corners[list(coordinates)]
+    step = OFF * float(np.min(corners[:, 1, axis] - corners[:, 0, axis]))
+    found = []
+    for ends in cells.parts_of_border(
+        axis, at, float(lower[other]), float(upper[other]), (-step, step)
+    ):
+        part = np.stack([lower, upper])
+        part[:, other] = ends
+        found.append(part)
+    return found
 
 
 def evaluate_equation(
