@@ -31,6 +31,11 @@ MOST_WIDTH, CUT_AT = 4.0, 2.0
 # much room is left.
 WORTH_IT, ROOM = 0.1, 0.01
 MOST_LEVELS, MOST_ELEMENTS = 40, 20_000
+# Toward re-entrant corners elements become smaller by a factor so often, less often if there are
+# more corners than make so many elements.
+GRADING, GRADED, MOST_GRADED = 0.25, 6, 600
+PER_LEVEL = 9
+REENTRANT = 1.05 * np.pi
 
 Cuts = dict[int, tuple[int, float]]
 
@@ -262,6 +267,25 @@ def in_shape(shape: Shape, tree: Tree) -> Tree:
             break
         tree = _without_outside(shape, tree.cut(cuts))
     return tree
+
+
+def graded(shape: Shape, tree: Tree) -> Tree:
+    """Elements in a shape, ever smaller toward its re-entrant corners."""
+    points = [corner.point for corner in shape.corners if corner.angle > REENTRANT]
+    levels = min(GRADED, MOST_GRADED // (PER_LEVEL * max(len(points), 1)))
+    for point in np.array(points).reshape(-1, 2):
+        for _ in range(levels):
+            for axis in range(2):
+                low, high = tree.corners.transpose(1, 0, 2)
+                room = SAME * (high - low)
+                at_end = [np.abs(end - point) <= room for end in (low, high)]
+                own = np.all(at_end[0] | at_end[1], axis=1) & ~tree.is_void
+                # Along the other axis some are cut already.
+                places = low + (high - low) * np.where(at_end[0], GRADING, 1.0 - GRADING)
+                tree = tree.cut(
+                    {int(e): (axis, float(places[e, axis])) for e in np.flatnonzero(own)}
+                )
+    return in_shape(shape, tree) if len(points) else tree
 
 
 def _without_outside(shape: Shape, tree: Tree) -> Tree:

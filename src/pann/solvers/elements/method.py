@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from pann.basis import ElementBasis, Tree
-from pann.basis.cells import in_shape
+from pann.basis.cells import graded, in_shape
 from pann.domain import Box
 from pann.io.checkpoint import NOWHERE, Checkpoint, Saved
 from pann.methods import Elements
@@ -307,7 +307,7 @@ def first_tree(
             tree = tree.cut({int(element): (index, float(at)) for element in inside})
     tree = curves.resolving(tree)
     if isinstance(domain.shape, Shape):
-        return in_shape(domain.shape, tree)
+        return graded(domain.shape, in_shape(domain.shape, tree))
     return resolving_given(problem, domain, tree, before, curves)
 
 
