@@ -31,9 +31,9 @@ MOST_WIDTH, CUT_AT = 4.0, 2.0
 # much room is left.
 WORTH_IT, ROOM = 0.1, 0.01
 MOST_LEVELS, MOST_ELEMENTS = 40, 20_000
-# Toward re-entrant corners elements become smaller by a factor so often, less often if there are
-# more corners than make so many elements.
-GRADING, GRADED, MOST_GRADED = 0.25, 6, 600
+# Toward re-entrant corners elements become smaller by a factor, until they are as small as the
+# error may be, or there are so many of them.
+GRADING, SMALLEST, MOST_GRADED = 0.25, 1e-8, 600
 PER_LEVEL = 9
 REENTRANT = 1.05 * np.pi
 
@@ -269,10 +269,15 @@ def in_shape(shape: Shape, tree: Tree) -> Tree:
     return tree
 
 
-def graded(shape: Shape, tree: Tree) -> Tree:
-    """Elements in a shape, ever smaller toward its re-entrant corners."""
+def graded(shape: Shape, tree: Tree, smallest: float) -> Tree:
+    """Elements in a shape, down to this share of its size at re-entrant corners.
+
+    What r^a leaves of an element of width h in the corner disturbs the others like h^(2a), and a is
+    above a half.
+    """
     points = [corner.point for corner in shape.corners if corner.angle > REENTRANT]
-    levels = min(GRADED, MOST_GRADED // (PER_LEVEL * max(len(points), 1)))
+    levels = round(np.log(max(smallest, SMALLEST)) / np.log(GRADING))
+    levels = min(levels, MOST_GRADED // (PER_LEVEL * max(len(points), 1)))
     for point in np.array(points).reshape(-1, 2):
         for _ in range(levels):
             for axis in range(2):

@@ -86,6 +86,8 @@ NEARLY = 30.0
 # smaller by a factor in each further round, down to rounding, as long as that helps; and elements
 # are refined to which more than a share of what they do elsewhere is due.
 WANTED, STRICTER, STRICTEST, NO_BETTER, DUE = 100.0, 0.1, 1e-12, 2, 0.1
+# Elements at re-entrant corners are so many tails wide, relative to the shape.
+AT_CORNERS = 10.0
 # Windows of time: the first one as a fraction of the whole, and unknowns of a good one.
 FIRST_WINDOW, FEW_UNKNOWNS, MANY_UNKNOWNS = 1 / 8, 4_000, 12_000
 NUM_COMPARED = 4_000
@@ -247,7 +249,13 @@ def solve_on_elements(
     if problem.domain.time is None or any(isinstance(c, Data) for c in problem.conditions):
         tree = start
         if tree is None:
-            tree = first_tree(problem, problem.domain, rounds.bounds.first, rounds.curves)
+            tree = first_tree(
+                problem,
+                problem.domain,
+                rounds.bounds.first,
+                rounds.curves,
+                smallest=AT_CORNERS * rounds.goal.tail,
+            )
         found = rounds.resolve(tree, setup.checkpoint.within("elements"))
         windows = 1
     else:
@@ -296,8 +304,12 @@ def first_tree(
     degree: int,
     curves: Curves = NO_CURVES,
     before: Before | None = None,
+    smallest: float = 1.0,
 ) -> Tree:
-    """Elements between the planes of interfaces and breaks that resolve what is given."""
+    """Elements between the planes of interfaces and breaks that resolve what is given.
+
+    At re-entrant corners of a shape they are no larger than the `smallest`.
+    """
     tree = Tree.whole(domain.lower, domain.upper, [degree] * domain.dimension)
     for axis, places in planes(problem.domain, problem.conditions).items():
         index = domain.names.index(axis)
@@ -307,7 +319,7 @@ def first_tree(
             tree = tree.cut({int(element): (index, float(at)) for element in inside})
     tree = curves.resolving(tree)
     if isinstance(domain.shape, Shape):
-        return graded(domain.shape, in_shape(domain.shape, tree))
+        return graded(domain.shape, in_shape(domain.shape, tree), smallest)
     return resolving_given(problem, domain, tree, before, curves)
 
 
