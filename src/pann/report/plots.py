@@ -31,8 +31,6 @@ def figure_of(
     match chart:
         case Lines():
             data, layout = _lines(chart, max_points)
-        case Bars(is_sideways=True):
-            data, layout = _sideways(chart)
         case Bars():
             data, layout = _bars(chart)
         case Map():
@@ -72,19 +70,25 @@ def _lines(chart: Lines, max_points: int) -> tuple[list[Drawn], Drawn]:
 
 
 def _bars(chart: Bars) -> tuple[list[Drawn], Drawn]:
+    across, along = ("y", "x") if chart.is_sideways else ("x", "y")
     bars = [
         {
             "type": "bar",
-            "name": kind,
-            "x": chart.groups,
-            "y": numbers([chart.heights.get((group, kind), np.nan) for group in chart.groups]),
+            "name": "" if chart.is_sideways else kind,
+            "orientation": "h" if chart.is_sideways else "v",
+            across: chart.groups,
+            along: numbers([chart.heights.get((group, kind), np.nan) for group in chart.groups]),
             "marker": {"color": chart.colors[kind]},
-            "hovertemplate": "%{x}: %{y:.4~g}",
+            "hovertemplate": f"%{{{across}}}: %{{{along}:.4~g}}",
         }
         for kind in chart.kinds
     ]
+    if chart.is_sideways:
+        names = {"autorange": "reversed", "type": "category", "ticksuffix": " "}
+        layout = {"xaxis": _axis(chart.y), "yaxis": names, "bargap": 0.3, "barmode": "relative"}
+        return bars, layout
     is_turned = max(map(len, chart.groups), default=0) > LONG_NAME
-    layout: Drawn = {
+    layout = {
         "xaxis": {"type": "category", "tickangle": -90 if is_turned else 0},
         "yaxis": _axis(chart.y, list(chart.heights.values())),
         "barmode": "group",
@@ -95,20 +99,6 @@ def _bars(chart: Bars) -> tuple[list[Drawn], Drawn]:
         across = {"type": "line", "x0": 0, "x1": 1, "xref": "paper", "y0": height, "y1": height}
         layout["shapes"] = [{**across, "line": {"color": color, "width": 1.2, "dash": "dot"}}]
     return bars, layout
-
-
-def _sideways(chart: Bars) -> tuple[list[Drawn], Drawn]:
-    bars = {
-        "type": "bar",
-        "name": "",
-        "x": numbers(list(chart.heights.values())),
-        "y": chart.groups,
-        "orientation": "h",
-        "marker": {"color": [chart.colors[kind] for _, kind in chart.heights]},
-        "hovertemplate": "%{y}: %{x:.4~g}",
-    }
-    names = {"autorange": "reversed", "type": "category", "ticksuffix": " "}
-    return [bars], {"xaxis": _axis(chart.y), "yaxis": names, "bargap": 0.3}
 
 
 def _map(chart: Map, most: int, steps: int) -> tuple[list[Drawn], Drawn]:
