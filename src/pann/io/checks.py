@@ -163,6 +163,17 @@ def check_shape(value: Any, name: str) -> tuple[int, ...]:
     return lengths
 
 
+def exactly(read: Callable[[int], bytes], num_bytes: int) -> bytes:
+    """The next bytes of a file, all of them."""
+    try:
+        data = read(num_bytes)
+    except MemoryError:
+        raise FileError(f"{num_bytes:,} bytes do not fit into this machine's memory") from None
+    if len(data) < num_bytes:
+        raise FileError(f"it was cut short while it was read; {AGAIN}")
+    return data
+
+
 def as_stored(numbers: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndarray:
     """The array of this shape that nobody may write to, of its numbers in a file."""
     if numbers.dtype == bool and numbers.view(np.uint8).max(initial=0) > 1:

@@ -43,6 +43,7 @@ from pann.io.checks import (
     check_shape,
     check_string,
     check_text,
+    exactly,
     look_up,
     parse_json,
     shown,
@@ -205,9 +206,9 @@ def _read_safetensors(file: IO[bytes], size: int) -> Contents:
         )
     if num_bytes < 0:
         raise FileError(f"it was cut short: its header alone has {length:,} bytes; {AGAIN}")
-    metadata, places = _parse_header(_exactly(file, length))
+    metadata, places = _parse_header(exactly(file.read, length))
     _check_places(places, num_bytes)
-    data = _exactly(file, num_bytes)
+    data = exactly(file.read, num_bytes)
     arrays = {
         entry.name: np.frombuffer(data, DTYPES[entry.dtype], math.prod(entry.shape), begin)
         for entry, (begin, _) in places.items()
@@ -274,13 +275,3 @@ def _check_places(places: dict[Declared, tuple[int, int]], num_bytes: int) -> No
             f"it was {'cut short' if num_bytes < last else 'added to'}: its arrays take {last:,} "
             f"bytes, but {num_bytes:,} are there; {AGAIN}"
         )
-
-
-def _exactly(file: IO[bytes], num_bytes: int) -> bytes:
-    try:
-        data = file.read(num_bytes)
-    except MemoryError:
-        raise FileError(f"{num_bytes:,} bytes do not fit into this machine's memory") from None
-    if len(data) < num_bytes:
-        raise FileError(f"it was cut short while it was read; {AGAIN}")
-    return data

@@ -12,7 +12,7 @@ import math
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import IO, Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from pann.io.checks import (
     check_object,
     check_shape,
     check_text,
+    exactly,
     look_up,
     one_line,
     parse_json,
@@ -149,7 +150,7 @@ def _read_text(archive: zipfile.ZipFile, member: zipfile.ZipInfo | None) -> dict
             f"its pann.json has {member.file_size:,} bytes; at most {MAX_TEXT_BYTES:,} are read"
         )
     with _damage(TEXT_MEMBER), archive.open(member) as stream:
-        content = parse_json(_exactly(stream.read, member.file_size), TEXT_MEMBER)
+        content = parse_json(exactly(stream.read, member.file_size), TEXT_MEMBER)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise FileError("pann.json does not say that this is a pann file")
     version = content.get("format_version")
@@ -170,14 +171,14 @@ def _read_array(
     said = {"descr": dtype.str, "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(expected, said)
     with _damage(name), archive.open(member) as stream:
-        prefix = _exactly(stream.read, NPY_PREFIX)
+        prefix = exactly(stream.read, NPY_PREFIX)
         length = int.from_bytes(prefix[-2:], "little")
         if NPY_PREFIX + length + num_bytes != member.file_size:
             raise FileError(
                 f"{name} is {member.file_size:,} bytes long, which its header of {length} and "
                 f"{num_bytes:,} bytes of numbers of shape {shown(shape)} do not add up to; {AGAIN}"
             )
-        header = prefix[:-2] + _exactly(stream.read, length)
+        header = prefix[:-2] + exactly(stream.read, length)
         # Versions of NumPy differ in their blanks.
         good = expected.getvalue()[: NPY_PREFIX - 2] + expected.getvalue()[NPY_PREFIX:]
         if header.split() != good.split():
@@ -185,12 +186,5 @@ def _read_array(
                 f"{name} does not begin as NumPy's array of {dtype.name}, shape {shown(shape)}, in "
                 f"C order does; {AGAIN}"
             )
-        data = _exactly(stream.read, num_bytes)
+        data = exactly(stream.read, num_bytes)
     return as_stored(np.frombuffer(data, dtype), shape, name)
-
-
-def _exactly(source: Callable[[int], bytes], num_bytes: int) -> bytes:
-    data = source(num_bytes)
-    if len(data) < num_bytes:
-        raise EOFError(f"{num_bytes:,} bytes are needed, {len(data):,} are there")
-    return data

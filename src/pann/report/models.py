@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pann.domain import Box
 from pann.io import read
 from pann.model.pann import PANN, Term
 from pann.plot.values import (
@@ -15,8 +16,6 @@ from pann.plot.values import (
     cuts,
     grid_points,
     shown_ticks,
-    space_axes,
-    ticks_along,
     values_on_grid,
 )
 from pann.reader import load
@@ -82,10 +81,13 @@ def _whole_and_halves(network: np.ndarray, polynomial: np.ndarray) -> dict[str, 
     return whole | {POLYNOMIAL: polynomial, NETWORK: network}
 
 
-def _value_panels(
-    title: str, values: Values, ticks: Ticks, space: Sequence[str], note: str = ""
-) -> Panels:
+def _ticks(domain: Box) -> Ticks:
+    return shown_ticks(domain, LINE_POINTS, MAP_POINTS, MAP_POINTS, NUM_TIMES, MAP_POINTS)
+
+
+def _value_panels(title: str, values: Values, ticks: Ticks, domain: Box) -> Panels:
     """All lines of one axis in one chart; maps of two, at several times if time comes first."""
+    note = f"At {cut}." if (cut := cuts(domain, ticks)) else ""
     if len(ticks) == 1:
         ((axis, at),) = ticks.items()
         lines = [Line(name, at, curve, *LOOKS[name]) for name, curve in values.items()]
@@ -95,7 +97,7 @@ def _value_panels(
     charts: list[Chart] = []
     for name, array in values.items():
         if not times:
-            charts.append(Map(name, array, first, second, is_square=first[0] in space))
+            charts.append(Map(name, array, first, second, is_square=first[0] != domain.time))
             continue
         ((time, at),) = times
         for moment, each in zip(at, array, strict=True):
@@ -144,15 +146,10 @@ def _solution(path: pathlib.Path, solution: Solution) -> tuple[str, list[Block]]
 def _solution_panels(solution: Solution) -> list[Panels]:
     """Every field and its halves: lines in one dimension, maps in two, several times of more."""
     domain = solution.model.domain
-    ticks = shown_ticks(domain, LINE_POINTS, MAP_POINTS, MAP_POINTS, NUM_TIMES, MAP_POINTS)
-    note = f"At {cut}." if (cut := cuts(domain, ticks)) else ""
+    ticks = _ticks(domain)
     return [
         _value_panels(
-            f"{field} and its halves" if NETWORK in values else field,
-            values,
-            ticks,
-            space_axes(domain),
-            note,
+            f"{field} and its halves" if NETWORK in values else field, values, ticks, domain
         )
         for field, values in values_on_grid(solution, ticks).items()
     ]
@@ -235,12 +232,10 @@ def _function(model: PANN) -> tuple[str, list[Block]]:
     domain = model.domain
     facts = {"inputs": domain.names, "outputs": model.num_outputs or 1, "terms": model.num_terms}
     facts |= {"units": model.num_units, "precision": model.precision}
-    axes = domain.names[:2]
-    count = LINE_POINTS if len(axes) == 1 else MAP_POINTS
-    ticks = {axis: ticks_along(domain, axis, count) for axis in axes}
+    ticks = _ticks(domain)
     points, shape = grid_points(domain, ticks), tuple(map(len, ticks.values()))
     first = lambda half: np.reshape(half, (len(points), -1))[:, 0].reshape(shape)
     values = _whole_and_halves(*map(first, model.parts(points)))
-    panels = _value_panels("The model and its halves", values, ticks, domain.names)
+    panels = _value_panels("The model and its halves", values, ticks, domain)
     terms = [_leading_terms(model.terms())] if model.num_terms else []
     return repr(model), [_facts(facts), panels, *terms]

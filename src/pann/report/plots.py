@@ -71,7 +71,7 @@ def _lines(chart: Lines, max_points: int) -> tuple[list[Drawn], Drawn]:
 
 def _bars(chart: Bars) -> tuple[list[Drawn], Drawn]:
     across, along = ("y", "x") if chart.is_sideways else ("x", "y")
-    bars = [
+    bars: list[Drawn] = [
         {
             "type": "bar",
             "name": "" if chart.is_sideways else kind,
@@ -85,10 +85,9 @@ def _bars(chart: Bars) -> tuple[list[Drawn], Drawn]:
     ]
     if chart.is_sideways:
         names = {"autorange": "reversed", "type": "category", "ticksuffix": " "}
-        layout = {"xaxis": _axis(chart.y), "yaxis": names, "bargap": 0.3, "barmode": "relative"}
-        return bars, layout
+        return bars, {"xaxis": _axis(chart.y), "yaxis": names, "bargap": 0.3, "barmode": "relative"}
     is_turned = max(map(len, chart.groups), default=0) > LONG_NAME
-    layout = {
+    layout: Drawn = {
         "xaxis": {"type": "category", "tickangle": -90 if is_turned else 0},
         "yaxis": _axis(chart.y, list(chart.heights.values())),
         "barmode": "group",
@@ -96,8 +95,8 @@ def _bars(chart: Bars) -> tuple[list[Drawn], Drawn]:
     }
     if chart.level is not None:
         height, color = chart.level
-        across = {"type": "line", "x0": 0, "x1": 1, "xref": "paper", "y0": height, "y1": height}
-        layout["shapes"] = [{**across, "line": {"color": color, "width": 1.2, "dash": "dot"}}]
+        level = {"type": "line", "x0": 0, "x1": 1, "xref": "paper", "y0": height, "y1": height}
+        layout["shapes"] = [{**level, "line": {"color": color, "width": 1.2, "dash": "dot"}}]
     return bars, layout
 
 
