@@ -40,8 +40,8 @@ ORDER = [
     "baselines",
     "reader",
     "runs",
-    "cli",
     "report",
+    "cli",
     "__main__",
 ]
 # Beyond the order: the spectral and the neural half know nothing of each other.

@@ -25,6 +25,7 @@ from pann.regression.description import (
     what_was_fitted,
 )
 from pann.regression.estimator import PANNRegressor
+from pann.report.texts import counted, duration
 from pann.runtime.atomic import check_writable
 from pann.training import Adam, default_recipe
 
@@ -96,8 +97,8 @@ def _held_out(num_rows: int, source: Source) -> np.ndarray:
     count = max(1, round(source.test_fraction * num_rows)) if source.test_fraction else 0
     if num_rows - count < FEWEST_ROWS:
         raise ValueError(
-            f"'{source.path}' has {num_rows} {'row' if num_rows == 1 else 'rows'}, of which "
-            f"{count} would be held out; a fit needs at least {FEWEST_ROWS} others, so add rows"
+            f"'{source.path}' has {counted(num_rows, 'row')}, of which {count} would be held out; "
+            f"a fit needs at least {FEWEST_ROWS} others, so add rows"
         )
     held_out = np.zeros(num_rows, bool)
     held_out[np.random.default_rng(source.seed).permutation(num_rows)[:count]] = True
@@ -306,7 +307,7 @@ def fit_lines(report: Report) -> list[str]:
             f"{report['share_polynomial']:.1%} of the prediction's variance"
         )
     lines += _term_lines(report)
-    lines.append(f"time      {_duration(report['seconds'])}")
+    lines.append(f"time      {duration(report['seconds'])}")
     left_out = ", without those of the test" if report["rows_held_out"] else ""
     lines.append(f"written   {report['file']} (fitted to {report['rows_fitted']:,} rows{left_out})")
     return lines
@@ -320,12 +321,12 @@ def plan_lines(report: Report) -> list[str]:
         network = f"network {layers}" if layers else "no network"
         lines.append(
             f"try       {way['how']}: degree {way['degree']}, {way['terms']:,} polynomial terms, "
-            f"{network}; about {_duration(max(way['seconds'], 1.0))}"
+            f"{network}; about {duration(max(way['seconds'], 1.0))}"
         )
     return [
         *lines,
         f"memory    about {max(report['bytes'] / 2**20, 1):,.0f} MiB on top of the table and JAX",
-        f"time      about {_duration(report['seconds'])} on two CPU cores, a rough guess",
+        f"time      about {duration(report['seconds'])} on two CPU cores, a rough guess",
         "nothing was trained or written (--dry-run)",
     ]
 
@@ -356,8 +357,7 @@ def info_lines(report: Report) -> list[str]:
 
 
 def _size_lines(report: Report) -> list[str]:
-    num_features = len(report["features"])
-    features = f"{num_features} feature{'s' if num_features > 1 else ''}"
+    features = counted(len(report["features"]), "feature")
     return [
         f"table     {report['rows']:,} rows, {features}, target {', '.join(report['targets'])}",
         f"rows      {report['rows_fitted']:,} to fit, {report['rows_held_out']:,} to test",
@@ -388,7 +388,3 @@ def _term_lines(report: Report) -> list[str]:
 
 def _figure(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.4g}"
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < 100 else f"{seconds / 60:,.0f} min"

@@ -65,9 +65,8 @@ def axes_of(box: Box) -> Any:
 
 
 def _corners(value: Any, what: str) -> tuple[float, ...]:
-    corners = tuple(check_number(each, f"each of {what}") for each in check_list(value, what))
-    if len(corners) > MAX_ARCS:
-        raise FileError(f"{what} has {len(corners):,} corners, more than the {MAX_ARCS} allowed")
+    given = check_list(value, what, 0, MAX_ARCS)
+    corners = tuple(check_number(each, f"each of {what}") for each in given)
     if any(second <= first for first, second in itertools.pairwise(corners)):
         raise FileError(f"{what} must ascend, but are {shown(value)}")
     return corners
@@ -176,14 +175,12 @@ SINGLE = OneOf(
             Renamed,
             _WHAT,
             {"pairs": Listed(Plain(_renaming, list))},
-            split=lambda shape: {"pairs": shape.pairs},
             build=lambda of: Renamed(_inner(of, 0), of.pairs),
         ),
         "combination": Record(
             Combination,
             _WHAT,
             {"operation": Plain(one_of(("-", "|", "&")))},
-            split=lambda shape: {"operation": shape.operation},
             build=lambda of: Combination(of.operation, _inner(of, 0), _inner(of, 1)),
         ),
     },
