@@ -104,11 +104,15 @@ def solve_to_tolerance(
     is_met, ended = False, None
     try:
         for solution in resolutions():
-            if tried:
-                differences.append(_difference(tried[-1], solution))
+            before = tried[-1] if tried else None
+            if before is not None:
+                differences.append(_difference(before, solution))
             tried.append(solution)
             setup.checkpoint.flush()
-            is_met = _is_met(tried, differences, tolerance)
+            # A problem that does not determine its solution is less stable in larger bases.
+            is_stable = solution.report.stability is None or has_settled(before, solution)
+            error = _error(differences, solution)
+            is_met = is_stable and error <= tolerance and solution.residual <= tolerance
             setup.report(progress_of(solution, "resolution", len(tried), len(tried)))
             if is_met:
                 break
@@ -134,15 +138,6 @@ def solve_to_tolerance(
         met=is_met,
     )
     return _checked_again(solution, setup, tolerance)
-
-
-def _is_met(tried: Sequence[Solution], differences: Sequence[float], tolerance: float) -> bool:
-    """Whether the last of the solutions meets the tolerance, and the problem determines it."""
-    if len(tried) < 2:
-        return False
-    error, now = _error(differences, tried[-1]), tried[-1]
-    is_determined = now.report.stability is None or has_settled(tried[-2], now)
-    return error <= tolerance and now.residual <= tolerance and is_determined
 
 
 def _checked_again(solution: Solution, setup: Setup, tolerance: float) -> Solution:
