@@ -17,9 +17,11 @@ from pann.model.pann import PANN, initial_parameters
 from pann.network import LevelSets, PolynomialEmbedding, RePU, activation_named
 from pann.network.jets import Laplacian
 from pann.network.taylor import check_orders, feature_derivatives
+from pann.pde.checks import checked
 from pann.solvers.front_units import may_have_fronts
 from pann.solvers.fronts import OnFaces, found_fronts, inside
 from pann.solvers.levenberg import State, free_columns, jacobians, linearized
+from pann.solvers.line_powers import powers_of
 from pann.solvers.newton import Unknowns
 from pann.solvers.setup import Setup
 
@@ -255,3 +257,36 @@ def test_a_network_whose_kind_was_asked_for_is_no_level_set():
     method = pann.Hybrid(degree=3, network=pann.MLP(width=3, activation="tanh"), iterations=2)
     network = pann.solve(problem, method).model.parameters.network
     assert network is None or not isinstance(network, LevelSets)
+
+
+def singular_line(power, slope):
+    """lap u = f, u = cos y + max(s, 0)^power, s = x - slope (y + 1); the source is infinite."""
+    box = Box(x=(-1, 1), y=(-1, 1))
+    exact = lambda x, y: jnp.cos(y) + jnp.maximum(x - slope * (y + 1), 0.0) ** power
+
+    def source(x, y):
+        s = x - slope * (y + 1)
+        bend = power * (power - 1) * (1 + slope**2) * jnp.where(s > 0, s, 1.0) ** (power - 2)
+        return -jnp.cos(y) + jnp.where(s > 0, bend, 0.0)
+
+    residual = lambda u, x, y: u.laplacian - source(x, y)
+    return Problem(box, residual, [Dirichlet(box.boundary, exact)]), exact
+
+
+@pytest.mark.parametrize("power, slope", [(1.1, 0.0), (4 / 3, 0.6), (2.5, -0.2)])
+def test_powers_along_lines_are_read_off_the_source(power, slope):
+    problem, _ = singular_line(power, slope)
+    with jax.enable_x64(True):
+        found = powers_of(checked(problem))
+    assert found.power == pytest.approx(power, abs=1e-12)
+    ((constant, along_x, along_y),) = found.curves
+    assert along_x > 0
+    assert [constant / along_x, along_y / along_x] == pytest.approx([-slope, -slope], abs=1e-9)
+
+
+def test_a_source_that_is_infinite_along_an_oblique_line():
+    problem, exact = singular_line(1.5, 0.6)
+    solution = pann.solve(problem, pann.Hybrid(degree=12), progress=False)
+    assert solution.report.resolved
+    x, y = np.random.default_rng(0).uniform(-1, 1, (2, 2_000))
+    assert np.max(np.abs(solution(x=x, y=y) - exact(x, y))) < 1e-9

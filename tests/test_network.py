@@ -25,6 +25,7 @@ from pann.network import (
     PeriodicFeatures,
     PolynomialEmbedding,
     PolynomialFeatures,
+    Power,
     RandomFourier,
     RandomFourierFeatures,
     RePU,
@@ -53,6 +54,7 @@ def double_precision():
         ("relu", lambda x: np.where(x > 0, x, 0)),
         ("repu", lambda x: np.where(x > 0, x * x, 0)),
         (RePU(3), lambda x: np.where(x > 0, x * x * x, 0)),
+        (Power(2.5), lambda x: np.maximum(x, 0) ** 2.5),
     ],
 )
 def test_activations_match_numpy(name, formula):
@@ -79,6 +81,7 @@ def test_smoothness_of_powers_is_the_last_derivative_that_is_not_zero(name, powe
     [
         ("tanh", lambda x: 8 * np.tanh(x) / np.cosh(x) ** 2 * (2 - 3 * np.tanh(x) ** 2)),
         ("sin", np.sin),
+        (Power(2.5), lambda x: 2.5 * 1.5 * 0.5 * -0.5 * x**-1.5),
     ],
 )
 def test_smooth_activations_have_a_fourth_derivative_too(name, fourth):

@@ -618,6 +618,8 @@ def buckley_leverett(diffusion: float = 2e-3) -> Case:
     def start(library: Any, x: Any) -> Any:
         return 0.5 - 0.5 * library.tanh((x - 0.15) / 0.01)
 
+    box = Box(x=(0, 1), t=(0, 0.4), time="t")
+
     @functools.cache
     def reference() -> Function:
         return by_differences(
@@ -631,11 +633,11 @@ def buckley_leverett(diffusion: float = 2e-3) -> Case:
         "buckley-leverett",
         f"u_t + f(u)_x = {diffusion:g} u_xx, {buckley_leverett.__doc__}",
         lambda: Problem(
-            Box(x=(0, 1), t=(0, 0.4), time="t"),
+            box,
             lambda u: u.t + speed(u.value) * u.x - diffusion * u.xx,
             [
-                Dirichlet(UNIT_TIME.face("x", "lower"), 1.0),
-                Dirichlet(UNIT_TIME.face("x", "upper"), 0.0),
+                Dirichlet(box.face("x", "lower"), 1.0),
+                Dirichlet(box.face("x", "upper"), 0.0),
                 Initial(lambda x, t: start(jnp, x)),
             ],
         ),

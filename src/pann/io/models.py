@@ -52,6 +52,7 @@ from pann.network import (
     ModifiedMLP,
     PeriodicEmbedding,
     PolynomialEmbedding,
+    Power,
     ProductUnits,
     RandomFourierFeatures,
     RePU,
@@ -256,10 +257,20 @@ BASIS = OneOf(
 # ---- Networks: activation, embedding, layers ----
 
 _ACTIVATION, _EMBEDDING = "the activation", "the embedding"
+
+
+def _check_power(value: Any, what: str) -> float:
+    power = check_number(value, what)
+    if not 0 < power <= MAX_POWER:
+        raise FileError(f"{what} must be above 0 and at most {MAX_POWER}, but is {power:g}")
+    return power
+
+
 ACTIVATION = OneOf(
     _ACTIVATION,
     {
         **{name: Record(type(each), _ACTIVATION, {}) for name, each in ACTIVATIONS.items()},
+        "power": Record(Power, _ACTIVATION, {"power": Plain(_check_power, float)}),
         "repu": Record(RePU, _ACTIVATION, {"power": Plain(integer(1, MAX_POWER), int)}),
     },
 )

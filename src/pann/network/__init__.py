@@ -1,6 +1,6 @@
 """The neural half: activations, embeddings, initializations, networks. It knows no polynomials."""
 
-from pann.network.activations import Activation, RePU, activation_named
+from pann.network.activations import Activation, Power, RePU, activation_named
 from pann.network.embeddings import (
     AxisEmbedding,
     AxisUnits,
@@ -39,6 +39,7 @@ __all__ = [
     "PeriodicFeatures",
     "PolynomialEmbedding",
     "PolynomialFeatures",
+    "Power",
     "ProductUnits",
     "RandomFourier",
     "RandomFourierFeatures",

@@ -147,6 +147,26 @@ class RePU(Activation):
         return values
 
 
+@dataclasses.dataclass(frozen=True)
+class Power(Activation):
+    """max(0, x)^power for any power above 0: its derivatives are those away from x = 0."""
+
+    power: float
+    smoothness = math.inf
+
+    def __call__(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        return self.derivatives(x, 0)[0]
+
+    def derivatives(self, z: Float[Array, "*shape"], order: int) -> list[Float[Array, "*shape"]]:
+        is_positive = z > 0
+        positive = jnp.where(is_positive, z, 1)
+        factors = np.cumprod([1.0, *(self.power - k for k in range(order))]).tolist()
+        return [
+            jnp.where(is_positive, factor * positive ** (self.power - k), 0)
+            for k, factor in enumerate(factors)
+        ]
+
+
 ACTIVATIONS: dict[str, Activation] = {
     "tanh": Tanh(),
     "relu": ReLU(),

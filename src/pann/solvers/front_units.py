@@ -17,13 +17,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pann.basis import WholeBasis
+from pann.basis import WholeBasis, make_basis
 from pann.model.pann import initial_parameters
-from pann.network import Activation, LevelSets, activation_named
+from pann.network import Activation, LevelSets, Power, activation_named
 from pann.network.embeddings import total_degree_indices
 from pann.pde.checks import has_integrals
 from pann.pde.collocation import Block
-from pann.pde.conditions import Dirichlet
+from pann.pde.conditions import Break, Dirichlet
 from pann.pde.evaluation import evaluate_solution
 from pann.pde.placing import place_conditions, points_inside
 from pann.pde.problem import Problem
@@ -34,10 +34,11 @@ from pann.solvers.determinacy import is_linear
 from pann.solvers.fronts import ARCTAN, TANH, Fronts, OnFaces, View, found_fronts
 from pann.solvers.inverse import is_inverse
 from pann.solvers.levenberg import State, levenberg_marquardt, with_network
+from pann.solvers.line_powers import powers_of
 from pann.solvers.newton import Unknowns
 from pann.solvers.polynomial import RESOLVED, UNRESOLVED, stopped_by
 from pann.solvers.setup import Setup
-from pann.solvers.solution import Solution
+from pann.solvers.solution import Solution, with_report
 
 DIMENSIONS = 2, 3
 # Where fronts are looked for.
@@ -66,6 +67,8 @@ SIZES = {
     2: (Size(6, 8, 4, 3), Size(6, 12, 5, 2)),
     3: (Size(2, 2, 2, 4), Size(4, 4, 2, 2)),
 }
+# Next to powers of the distance from curves that are known.
+WITH_POWERS = {2: Size(0, 8, 0, 1), 3: Size(0, 4, 0, 1)}
 # The next size is tried only if the last lowered the residual by this factor.
 PAYS = 0.5
 # Points along the curves for each column, and at least; candidates for each of these.
@@ -127,6 +130,37 @@ def better_with_fronts(
     except Stopped as stopped:
         return stopped_by(best, stopped, "units along fronts")
     return best
+
+
+def better_with_powers(
+    setup: Setup, before: Solution, *, small: Solution, bases: Sequence[WholeBasis]
+) -> Solution:
+    """The solution with powers of the distance from curves where the source has them, or before.
+
+    A basis that breaks along such a line would have to meet slopes which are infinite there.
+    """
+    kept = [each for each in setup.problem.conditions if not isinstance(each, Break)]
+    problem = dataclasses.replace(setup.problem, conditions=kept)
+    if not may_have_fronts(problem, small.model.precision) or not is_linear(problem):
+        return before
+    found = powers_of(problem)
+    if found is None:
+        return before
+    dimension, basis = problem.domain.dimension, bases[-1]
+    if setup.problem.pieces:
+        basis = make_basis(problem.domain, int(np.max(basis.degrees)))
+    size, known = WITH_POWERS[dimension], Known(np.zeros((0, dimension)), np.zeros((0, 1)))
+    network = _network(found.curves, Power(found.power), dimension, size)
+    own = dataclasses.replace(setup.within("powers"), problem=problem)
+    try:
+        setup.run.check_time(COMPILATION)
+        solution, _ = _solved(own, small, basis, network, known, size, 0)
+    except Stopped as stopped:
+        return stopped_by(before, stopped, "powers of the distance from curves")
+    if not solution.residual < before.residual:
+        return before
+    how = f"least squares on the polynomial and s^{found.power:g} along curves"
+    return with_report(dataclasses.replace(solution, problem=problem), how=how)
 
 
 class Found(NamedTuple):

@@ -29,6 +29,7 @@ from pann.solvers.front_units import (
     INSIDE,
     ON_FACES,
     better_with_fronts,
+    better_with_powers,
     may_have_fronts,
     order_of_ways,
 )
@@ -121,10 +122,13 @@ def solve_second_order(
         )
         least = small.model.product_basis
         # Not without need: on a shape the number of terms is known when they are made.
-        tried = ladder if has_fronts else []
+        tried = ladder if networks.fronts and problem.domain.shape is None else []
         larger = [e for e in tried if least.num_terms < e.num_terms <= MAX_TERMS_WITH_FRONTS]
-        with_fronts = functools.partial(better_with_fronts, small=small, bases=[least, *larger])
+        bases = [least, *larger]
+        with_fronts = functools.partial(better_with_fronts, small=small, bases=bases)
         asks = lambda: solution.residual > UNRESOLVED and not solution.report.stopped
+        if networks.fronts and asks():
+            solution = better_with_powers(setup, solution, small=small, bases=bases)
         is_begun = elements is not None and has_fronts and not is_linear(problem)
         if is_begun and asks():
             # Newton's method on elements begins at zero, far from fronts that faces show.

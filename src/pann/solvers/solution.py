@@ -374,11 +374,12 @@ def filled(
     model, trained = solution.model, isinstance(method, Training)
     basis = ladder[0] if trained else model.basis
     own: dict[str, Any] = {"degree": "auto", "c": None, "axes": None, "basis": basis}
-    if method.basis is None and basis in ladder:
+    has_level_sets = isinstance(model.parameters.network, LevelSets)
+    if method.basis is None and (basis in ladder or has_level_sets):
         degree = int(np.max(basis.degrees, initial=0))
         own = {"degree": degree, "c": None, "axes": method.axes, "basis": None}
     network = network_of(model)
-    if isinstance(method, Hybrid) and network is None:
+    if isinstance(method, Hybrid) and network is None and not has_level_sets:
         return Polynomial(collocation=method.collocation, **own)
     if trained and architecture.widths:
         gated = architecture.kind == "modified"
