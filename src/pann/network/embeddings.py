@@ -1,8 +1,9 @@
 """What a network sees of its inputs: coordinates, polynomials or sines of them, or axis units.
 
-An embedding is built from its arrays. The options `RandomFourier`, `PeriodicFeatures`, `AxisUnits`,
-`Circles` and `PolynomialFeatures` say which one to make; `build` draws its arrays for a number of
-inputs.
+An embedding is built from its arrays, and maps the derivatives of its inputs to those of its
+outputs; its value is the derivative of order zero. The options `RandomFourier`, `PeriodicFeatures`,
+`AxisUnits`, `Circles` and `PolynomialFeatures` say which one to make; `build` draws its arrays for
+a number of inputs.
 """
 
 import abc
@@ -16,14 +17,67 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from pann.network.activations import Activation
+from pann.network.activations import Activation, ReLU, Sin
 from pann.network.initialization import draw_slopes
+from pann.network.jets import (
+    Jet,
+    Order,
+    Orders,
+    PointFunction,
+    activate,
+    compose,
+    degree,
+    identity,
+    linear,
+    nested,
+    value_of,
+)
 
 # From powers, Legendre polynomials lose a digit every three degrees.
 MAX_POLYNOMIAL_DEGREE = 12
 
 
-class RandomFourierFeatures(eqx.Module):
+class Embedding(eqx.Module):
+    """A function of the inputs; subclasses are final."""
+
+    @property
+    @abc.abstractmethod
+    def num_outputs(self) -> int: ...
+
+    @abc.abstractmethod
+    def derivatives(self, inputs: Jet, wanted: Orders) -> Jet:
+        """The wanted derivatives of the outputs, from those of the inputs."""
+
+    def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
+        value = (0,) * x.shape[0]
+        return self.derivatives({value: x[None]}, (value,))[value][0]
+
+
+def embed(
+    embedding: Embedding | PointFunction | None, x: Float[Array, "points d"], wanted: Orders
+) -> Jet:
+    """Derivatives of what a network sees at the points: of the coordinates without an embedding."""
+    inputs = identity(x, wanted)
+    if embedding is None:
+        return inputs
+    if isinstance(embedding, Embedding):
+        return embedding.derivatives(inputs, wanted)
+    return nested(embedding, x, wanted)
+
+
+def _pure(orders: Orders) -> Orders:
+    """Those that are not mixed: units of a single input have no others."""
+    return tuple(order for order in orders if np.count_nonzero(order) <= 1)
+
+
+def _waves(phase: Jet, wanted: Orders) -> Jet:
+    """cos and sin of the phase, side by side."""
+    sine = Sin().derivatives(value_of(phase), max(map(sum, wanted)) + 1)
+    pair = (compose(sine[1:], phase, wanted), compose(sine[:-1], phase, wanted))
+    return {order: jnp.concatenate([wave[order] for wave in pair], axis=1) for order in wanted}
+
+
+class RandomFourierFeatures(Embedding):
     """cos(B x) and sin(B x) with frequencies B drawn once from a normal law and never trained."""
 
     frequencies: Float[Array, "frequencies inputs"]
@@ -32,12 +86,11 @@ class RandomFourierFeatures(eqx.Module):
     def num_outputs(self) -> int:
         return 2 * self.frequencies.shape[0]
 
-    def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
-        phase = jax.lax.stop_gradient(self.frequencies) @ x
-        return jnp.concatenate([jnp.cos(phase), jnp.sin(phase)])
+    def derivatives(self, inputs: Jet, wanted: Orders) -> Jet:
+        return _waves(linear(jax.lax.stop_gradient(self.frequencies), 0.0, inputs), wanted)
 
 
-class PeriodicEmbedding(eqx.Module):
+class PeriodicEmbedding(Embedding):
     """Each feature through its own trained sines and a small linear map, for tabular data.
 
     e_i = A_i [cos(2 pi c_i x_i), sin(2 pi c_i x_i)] + d_i, `rectified` or not (Gorishniy et al.
@@ -54,16 +107,30 @@ class PeriodicEmbedding(eqx.Module):
     def num_outputs(self) -> int:
         return self.biases.size + self.biases.shape[0]
 
-    def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
-        phase = 2 * jnp.pi * self.frequencies * x[:, None]
-        waves = jnp.concatenate([jnp.cos(phase), jnp.sin(phase)], axis=1)
-        embedded = jnp.einsum("isw,iw->is", self.weights, waves) + self.biases
+    def derivatives(self, inputs: Jet, wanted: Orders) -> Jet:
+        pure, x = _pure(wanted), value_of(inputs)
+        num_inputs, num_frequencies = self.frequencies.shape
+        phase = {
+            order: (2 * jnp.pi * self.frequencies * array[:, :, None]).reshape(len(array), -1)
+            for order, array in inputs.items()
+        }
+        embedded: Jet = {}
+        for order, waves in _waves(phase, pure).items():
+            split = waves.reshape(-1, 2, num_inputs, num_frequencies)
+            split = jnp.moveaxis(split, 1, 2).reshape(-1, num_inputs, 2 * num_frequencies)
+            units = jnp.einsum("isw,niw->nis", self.weights, split)
+            units = units if degree(order) else units + self.biases
+            embedded[order] = units.reshape(len(x), -1)
         if self.rectified:
-            embedded = jnp.maximum(embedded, 0)
-        return jnp.concatenate([x, embedded.ravel()])
+            embedded = activate(ReLU(), embedded, pure)
+        kept = {order: jnp.broadcast_to(array, x.shape) for order, array in inputs.items()}
+        return {
+            order: jnp.concatenate([kept.get(order, jnp.zeros_like(x)), array], axis=1)
+            for order, array in embedded.items()
+        }
 
 
-class AxisEmbedding(eqx.Module):
+class AxisEmbedding(Embedding):
     """Units s_j (x_i - c_j) along single axes i = j mod d, through the activation; all trained.
 
     A first layer that stays aligned with the axes: it resolves one coordinate as finely as all
@@ -84,11 +151,15 @@ class AxisEmbedding(eqx.Module):
         """The axis of each unit."""
         return jnp.arange(self.num_outputs) % self.num_inputs
 
-    def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
-        return self.activation(self.slopes * (x[self.axes] - self.centers))
+    def derivatives(self, inputs: Jet, wanted: Orders) -> Jet:
+        units = {
+            order: self.slopes * (array[:, self.axes] - (0 if degree(order) else self.centers))
+            for order, array in inputs.items()
+        }
+        return activate(self.activation, units, _pure(wanted))
 
 
-class CircleEmbedding(eqx.Module):
+class CircleEmbedding(Embedding):
     """cos(pi x_i) and sin(pi x_i) instead of x_i along periodic axes: period 2 in each, exactly.
 
     `waves`, where there are any, take all of these as inputs and are periodic as well.
@@ -109,14 +180,20 @@ class CircleEmbedding(eqx.Module):
             return self.waves.num_outputs
         return self.num_inputs + len(self.axes)
 
-    def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
-        phase = jnp.pi * x[jnp.asarray(self.axes)]
-        kept = x[jnp.asarray(self.others, int)]
-        circles = jnp.concatenate([kept, jnp.cos(phase), jnp.sin(phase)])
-        return circles if self.waves is None else self.waves(circles)
+    def derivatives(self, inputs: Jet, wanted: Orders) -> Jet:
+        axes, others = np.asarray(self.axes), np.asarray(self.others, int)
+        phase = {order: jnp.pi * array[:, axes] for order, array in inputs.items()}
+        embedded: Jet = {}
+        for order, wave in _waves(phase, _pure(wanted)).items():
+            rows = len(value_of(inputs))
+            kept = jnp.zeros((1, len(others)), wave.dtype)
+            kept = inputs[order][:, others] if order in inputs else kept
+            each = [jnp.broadcast_to(part, (rows, part.shape[1])) for part in (kept, wave)]
+            embedded[order] = jnp.concatenate(each, axis=1)
+        return embedded if self.waves is None else self.waves.derivatives(embedded, wanted)
 
 
-class PolynomialEmbedding(eqx.Module):
+class PolynomialEmbedding(Embedding):
     """prod_i P_{k_i}(x_i) for all |k| <= degree, Legendre polynomials, by increasing |k|.
 
     A unit f(w . P(x) + b) of the first layer then lies along a curve, the zeros of a polynomial.
@@ -134,13 +211,11 @@ class PolynomialEmbedding(eqx.Module):
     def num_outputs(self) -> int:
         return len(self.indices)
 
-    def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
-        return self.derivative(x[None], (0,) * self.num_inputs)[0]
+    def derivatives(self, inputs: Jet, wanted: Orders) -> Jet:
+        """`inputs` are coordinates: of these only the values are read."""
+        return {order: self._derivative(value_of(inputs), order) for order in wanted}
 
-    def derivative(
-        self, x: Float[Array, "points inputs"], order: tuple[int, ...]
-    ) -> Float[Array, "points outputs"]:
-        """D^order of all outputs."""
+    def _derivative(self, x: Float[Array, "points d"], order: Order) -> Float[Array, "points _"]:
         factors = [
             _legendre(x[:, axis], self.degree, count)[:, self.indices[:, axis]]
             for axis, count in enumerate(order)
@@ -165,15 +240,6 @@ def _legendre(x: Float[Array, " points"], degree: int, count: int) -> Float[Arra
         coefficients[: len(found), k] = found
     powers = jnp.stack([x**k for k in range(degree + 1)], axis=1)
     return powers @ jnp.asarray(coefficients, x.dtype)
-
-
-Embedding = (
-    RandomFourierFeatures
-    | PeriodicEmbedding
-    | AxisEmbedding
-    | CircleEmbedding
-    | PolynomialEmbedding
-)
 
 
 class EmbeddingOptions(abc.ABC):

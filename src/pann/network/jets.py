@@ -20,11 +20,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from pann.network.activations import Activation
+from pann.network.activations import Activation, directional
 from pann.runtime.matmul import product
 from pann.runtime.platform import on_cpu
 
 Order = tuple[int, ...]
+Orders = tuple[Order, ...]
+PointFunction = Callable[[Float[Array, " d"]], Float[Array, " width"]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Laplacian:
 
 
 Derivative = Order | Laplacian
+Derivatives = tuple[Derivative, ...]
 # A derivative that is absent is zero; one that is the same at all points has a single row.
 Jet = dict[Derivative, Float[Array, "_ _"]]
 
@@ -66,7 +69,7 @@ def degree(derivative: Derivative) -> int:
     return 2 if isinstance(derivative, Laplacian) else sum(derivative)
 
 
-def in_terms(derivatives: Iterable[Derivative]) -> tuple[Order, ...]:
+def in_terms(derivatives: Iterable[Derivative]) -> Orders:
     """The multi-indices, and those that Laplacians are sums of."""
     each = (
         [second for _, second in derivative.terms]
@@ -90,13 +93,13 @@ def gathered(jet: Jet, wanted: Iterable[Derivative]) -> Jet:
     return found
 
 
-def lower_set(orders: Iterable[Order]) -> tuple[Order, ...]:
+def lower_set(orders: Iterable[Order]) -> Orders:
     """All multi-indices at or below one of the orders."""
     below = (itertools.product(*(range(n + 1) for n in order)) for order in orders)
     return tuple(sorted(set(itertools.chain(*below)), key=lambda order: (sum(order), order)))
 
 
-def propagated(derivatives: Iterable[Derivative]) -> tuple[Derivative, ...]:
+def propagated(derivatives: Iterable[Derivative]) -> Derivatives:
     """The derivatives to propagate for those wanted: all below them, Laplacians last."""
     orders: list[Order] = []
     laplacians: dict[Laplacian, None] = {}
@@ -110,7 +113,7 @@ def propagated(derivatives: Iterable[Derivative]) -> tuple[Derivative, ...]:
 
 
 @functools.cache
-def partitions(order: Derivative) -> tuple[tuple[int | float, tuple[Derivative, ...]], ...]:
+def partitions(order: Derivative) -> tuple[tuple[int | float, Derivatives], ...]:
     """The terms of Faa di Bruno's formula: (3, ((1,), (2,))) stands for 3 f''(z) z_xx z_x."""
     if isinstance(order, Laplacian):
         return ((1, (order,)), *((weight, (first, first)) for weight, first in order.axes))
@@ -153,7 +156,31 @@ def splits(order: Derivative) -> tuple[tuple[int | float, Derivative, Derivative
 # ---- Jets ----
 
 
-def activate(activation: Activation, jet: Jet, wanted: tuple[Derivative, ...]) -> Jet:
+def identity(x: Float[Array, "points d"], wanted: Orders) -> Jet:
+    """The points themselves and their first derivatives."""
+    num_inputs = x.shape[1]
+    jet: Jet = {(0,) * num_inputs: x}
+    for axis, row in enumerate(jnp.eye(num_inputs, dtype=x.dtype)):
+        unit = tuple(int(k == axis) for k in range(num_inputs))
+        if unit in wanted:
+            jet[unit] = row[None]
+    return jet
+
+
+def nested(function: PointFunction, x: Float[Array, "points d"], orders: Orders) -> Jet:
+    """Derivatives of any function of a point, by forward mode within forward mode."""
+    jet: Jet = {}
+    for order in orders:
+        derivative: Callable[[Array], Array] = jax.vmap(function)
+        for axis, count in enumerate(order):
+            along = jnp.zeros_like(x).at[:, axis].set(1)
+            for _ in range(count):
+                derivative = directional(derivative, along)
+        jet[order] = derivative(x)
+    return jet
+
+
+def activate(activation: Activation, jet: Jet, wanted: Derivatives) -> Jet:
     highest = max(map(degree, wanted))
     return compose(activation.derivatives(value_of(jet), highest), jet, wanted)
 
@@ -162,7 +189,7 @@ def value_of(jet: Jet) -> Float[Array, "points width"]:
     return next(array for order, array in jet.items() if not degree(order))
 
 
-def compose(f: list[Float[Array, "points width"]], z: Jet, wanted: tuple[Derivative, ...]) -> Jet:
+def compose(f: list[Float[Array, "points width"]], z: Jet, wanted: Derivatives) -> Jet:
     """Faa di Bruno's formula for f(z), from the derivatives of f at z and those of z."""
     jet: Jet = {}
     for order in wanted:
@@ -180,7 +207,7 @@ def compose(f: list[Float[Array, "points width"]], z: Jet, wanted: tuple[Derivat
     return jet
 
 
-def multiply(f: Jet, g: Jet, wanted: tuple[Derivative, ...]) -> Jet:
+def multiply(f: Jet, g: Jet, wanted: Derivatives) -> Jet:
     """Leibniz' rule for f g, unit by unit."""
     jet: Jet = {}
     for order in wanted:

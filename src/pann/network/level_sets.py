@@ -14,6 +14,18 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from pann.network.activations import Activation
 from pann.network.embeddings import PolynomialEmbedding
+from pann.network.jets import (
+    Derivatives,
+    Jet,
+    compose,
+    degree,
+    gathered,
+    in_terms,
+    linear,
+    multiply,
+    propagated,
+    value_of,
+)
 
 
 class LevelSets(eqx.Module):
@@ -29,16 +41,8 @@ class LevelSets(eqx.Module):
     degree: int = eqx.field(static=True)
     amplitude_degree: int = eqx.field(static=True)
     num_derivatives: int = eqx.field(static=True)
-
-    @property
-    def dropout(self) -> float:
-        """Zero: a unit has no others that could stand in for it."""
-        return 0.0
-
-    @property
-    def embedding(self) -> None:
-        """None: the units see the coordinates."""
-        return None
+    dropout = 0.0  # a unit has no others that could stand in for it
+    embedding = None  # the units see the coordinates
 
     @property
     def polynomials(self) -> PolynomialEmbedding:
@@ -62,11 +66,28 @@ class LevelSets(eqx.Module):
         self, x: Float[Array, " inputs"], key: PRNGKeyArray | None = None
     ) -> Float[Array, " width"]:
         """psi(x) at one point; the key is not used, for there is no dropout."""
-        terms = self.polynomials(x)
-        p = self.weights @ terms[: self.weights.shape[1]]
-        profiles = jnp.stack(self.activation.derivatives(p, self.num_derivatives), axis=-1)
-        psi = (profiles[..., None] * terms[: self.num_amplitudes]).ravel()
-        return psi if self.kept is None else psi[self.kept]
+        value = (0,) * x.shape[0]
+        return self.derivatives(x[None], (value,))[value][0]
+
+    def derivatives(self, x: Float[Array, "points inputs"], orders: Derivatives) -> Jet:
+        """These derivatives of psi at the points; every r from the same derivatives of f."""
+        needed = propagated(orders)
+        value = {(0,) * self.num_inputs: x}
+        terms = gathered(self.polynomials.derivatives(value, in_terms(needed)), needed)
+        size = self.weights.shape[1]
+        p = linear(self.weights, 0.0, {order: each[:, :size] for order, each in terms.items()})
+        highest = max(map(degree, orders))
+        profile = self.activation.derivatives(value_of(p), highest + self.num_derivatives)
+        profiles = [compose(profile[r:], p, needed) for r in range(self.num_derivatives + 1)]
+        # A column for each unit, derivative and amplitude.
+        repeats, tiles = self.num_amplitudes, self.weights.shape[0] * len(profiles)
+        front, amplitude = {}, {}
+        for order, each in terms.items():
+            rows = jnp.stack([jet[order] for jet in profiles], axis=2).reshape(len(x), -1)
+            front[order] = jnp.repeat(rows, repeats, axis=1)
+            amplitude[order] = jnp.tile(each[:, :repeats], (1, tiles))
+        jet = multiply(front, amplitude, orders)
+        return jet if self.kept is None else {o: each[:, self.kept] for o, each in jet.items()}
 
     def select(self, kept: Int[np.ndarray, " kept"]) -> "LevelSets":
         """The same units with only these psi."""

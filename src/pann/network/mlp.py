@@ -4,7 +4,8 @@ A network is built from its arrays; `draw_network` draws them. The output coeffi
 here: they belong to the model, next to the polynomial's b.
 """
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 import equinox as eqx
 import jax
@@ -13,8 +14,19 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from pann.network.activations import Activation
-from pann.network.embeddings import Embedding
+from pann.network.embeddings import Embedding, embed
 from pann.network.initialization import Glorot, Initialization
+from pann.network.jets import (
+    Derivatives,
+    Jet,
+    activate,
+    gathered,
+    in_terms,
+    linear,
+    multiply,
+    propagated,
+)
+from pann.runtime.platform import on_cpu
 
 
 class MLP(eqx.Module):
@@ -44,6 +56,22 @@ class MLP(eqx.Module):
                 hidden = jnp.where(kept, hidden / (1 - self.dropout), 0)
         return hidden
 
+    def derivatives(self, x: Float[Array, "points inputs"], orders: Derivatives) -> Jet:
+        """These derivatives of psi at the points."""
+        jet, needed = _embedded(self.embedding, x, orders)
+        last = len(self.weights) - 1
+        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            wanted = needed if layer < last else orders
+            units: Callable[[Jet], Jet] = functools.partial(
+                activate, self.activation, wanted=wanted
+            )
+            if on_cpu():
+                # Only the inputs of a layer are kept for the gradient: on a CPU it takes less time
+                # to compute the rest again, unit by unit, than to store and to read it.
+                units = jax.checkpoint(units)
+            jet = units(linear(weight, bias, jet))
+        return jet
+
     def select(self, kept: Int[np.ndarray, " kept"]) -> "MLP":
         """The same network with only these units of its last hidden layer."""
         last = _taken(kept, self.weights[-1], self.biases[-1])
@@ -66,11 +94,7 @@ class ModifiedMLP(eqx.Module):
     encoder_biases: list[Float[Array, " width"]]
     kept: Int[Array, " kept"] | None
     activation: Activation = eqx.field(static=True)
-
-    @property
-    def dropout(self) -> float:
-        """Zero: a gate is not a unit that can be left out."""
-        return 0.0
+    dropout = 0.0  # a gate is not a unit that can be left out
 
     @property
     def width(self) -> int:
@@ -80,17 +104,30 @@ class ModifiedMLP(eqx.Module):
         self, x: Float[Array, " inputs"], key: PRNGKeyArray | None = None
     ) -> Float[Array, " width"]:
         """psi(x) at one point; the key is not used, for there is no dropout."""
-        inputs = x if self.embedding is None else self.embedding(x)
+        value = (0,) * x.shape[0]
+        return self.derivatives(x[None], (value,))[value][0]
+
+    def derivatives(self, x: Float[Array, "points inputs"], orders: Derivatives) -> Jet:
+        """These derivatives of psi at the points."""
+        inputs, needed = _embedded(self.embedding, x, orders)
+
+        def units(layer: tuple[Array, Array], z: Jet) -> Jet:
+            return activate(self.activation, linear(*layer, z), needed)
+
+        layers = list(zip(self.weights, self.biases, strict=True))
         u, v = (
-            self.activation(weight @ inputs + bias)
-            for weight, bias in zip(self.encoder_weights, self.encoder_biases, strict=True)
+            units(layer, inputs)
+            for layer in zip(self.encoder_weights, self.encoder_biases, strict=True)
         )
-        hidden = self.activation(self.weights[0] @ inputs + self.biases[0])
-        for weight, bias in zip(self.weights[1:-1], self.biases[1:-1], strict=True):
-            hidden = u + self.activation(weight @ hidden + bias) * (v - u)
+        step = {order: v[order] - u[order] for order in needed}
+        hidden = units(layers[0], inputs)
+        for layer in layers[1:-1]:
+            gated = multiply(units(layer, hidden), step, needed)
+            hidden = {order: u[order] + gated[order] for order in needed}
         if self.kept is not None:
-            u, v = u[self.kept], v[self.kept]
-        return u + self.activation(self.weights[-1] @ hidden + self.biases[-1]) * (v - u)
+            u, step = ({order: z[:, self.kept] for order, z in jet.items()} for jet in (u, step))
+        gated = multiply(units(layers[-1], hidden), step, orders)
+        return {order: u[order] + gated[order] for order in orders}
 
     def select(self, kept: Int[np.ndarray, " kept"]) -> "ModifiedMLP":
         """The same network with only these units of its last hidden layer."""
@@ -105,6 +142,14 @@ class ModifiedMLP(eqx.Module):
 
 
 Network = MLP | ModifiedMLP
+
+
+def _embedded(
+    embedding: Embedding | None, x: Float[Array, "points inputs"], orders: Derivatives
+) -> tuple[Jet, Derivatives]:
+    """Derivatives of what the first layer sees, and those that the layers propagate."""
+    needed = propagated(orders)
+    return gathered(embed(embedding, x, in_terms(needed)), needed), needed
 
 
 def draw_network(
