@@ -21,7 +21,7 @@ from pann.regression.candidates import TableFit, fit_table
 from pann.regression.files import TableRecord
 from pann.regression.files import load as load_table
 from pann.regression.files import save as save_table
-from pann.regression.options import AUTO, Options
+from pann.regression.options import AUTO, Options, TableOptions
 from pann.regression.scaling import distance_outside
 from pann.regression.sensitivity import SobolIndices, sobol_indices
 from pann.runtime.progress import progress_bar
@@ -33,7 +33,7 @@ SAMPLE_ROWS = 256
 
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
-class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, TableOptions):
     """Polynomial plus network, u(x) = sum_j a_j psi_j(x) + sum_k b_k phi_k(x), fitted to a table.
 
     By default features are scaled (see `pann.regression.scaling`), the degree is chosen by the
@@ -54,17 +54,6 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """
 
     # Fields make scikit-learn's `__init__`; nothing is checked before `fit`.
-    degree: Any = AUTO
-    index_set: Any = AUTO
-    width: Any = AUTO
-    depth: Any = 3
-    activation: Any = AUTO
-    embedding: Any = AUTO
-    dropout: Any = AUTO
-    constraint: Any = AUTO
-    preconditioner: Any = False
-    recipe: Any = AUTO
-    trials: Any = 1
     validation_fraction: Any = option(
         0.1,
         "fraction of the rows held out, to choose a model and to stop its training",
@@ -76,8 +65,6 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         "compared, and the last candidate is trained",
         Flag(),
     )
-    precision: Any = AUTO
-    memory: Any = "2GB"
     random_state: Any = option(None, "for all random choices: a number, a RandomState or None")
     verbose: Any = option(False, "a progress bar on a terminal", Flag())
 
@@ -219,12 +206,9 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         fraction = self.validation_fraction
         if not isinstance(fraction, float | np.floating) or not 0 < fraction < 1:
             raise ValueError(f"validation_fraction is between 0 and 1, got {fraction!r}")
-        values = {each.name: getattr(self, each.name) for each in _SHARED}
-        # None has a meaning for the degree and the embedding alone.
-        given: dict[str, Any] = {
-            name: AUTO if value is None and name not in ("degree", "embedding") else value
-            for name, value in values.items()
-        }
+        given = {each.name: getattr(self, each.name) for each in own_options(TableOptions)}
+        for name in given.keys() - {"degree", "embedding"}:  # for these None has a meaning
+            given[name] = AUTO if given[name] is None else given[name]
         given |= {
             "preconditioner": bool(self.preconditioner),
             "held_out": float(fraction) if self.early_stopping else 0.0,
@@ -236,14 +220,7 @@ class PANNRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return hasattr(self, "fit_")
 
 
-_FIELDS = PANNRegressor.__dataclass_fields__
-_SHARED = [
-    dataclasses.replace(each, default=_FIELDS[each.name].default)
-    for each in own_options(Options)
-    if each.name in _FIELDS
-]
-_SECTION = parameters_section([*_SHARED, *own_options(PANNRegressor)])
-PANNRegressor.__doc__ = f"{PANNRegressor.__doc__}{_SECTION}"
+PANNRegressor.__doc__ = f"{PANNRegressor.__doc__}{parameters_section(own_options(PANNRegressor))}"
 
 
 def load(contents: Contents) -> PANNRegressor:
