@@ -51,7 +51,7 @@ class Step:
             None,
             False,
             precision,
-            kind=self.kind,
+            gated=self.kind == "modified",
         )
         key = jax.random.key(0)
         at_once = cached_points(architecture, self.trials)

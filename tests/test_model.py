@@ -152,7 +152,7 @@ def test_an_architecture_counts_what_training_moves_besides_the_polynomial(
 
 def test_an_architecture_counts_the_encoders_of_a_modified_network():
     architecture = Architecture(
-        (6,) * 3, activation_named("tanh"), Circles((1,), 4), 0.0, None, True, "float64", "modified"
+        (6,) * 3, activation_named("tanh"), Circles((1,), 4), 0.0, None, True, "float64", gated=True
     )
     with jax.enable_x64(True):
         count = architecture.num_network_parameters(2, 3)
@@ -163,18 +163,17 @@ def test_an_architecture_counts_the_encoders_of_a_modified_network():
 
 
 @pytest.mark.parametrize(
-    "widths, dropout, kind, message",
+    "widths, dropout, message",
     [
-        ((6, 6), 0.0, "resnet", "a network is one of mlp, modified, got 'resnet'"),
-        ((6, 5), 0.0, "modified", r"hidden layers of equal width, got \(6, 5\); give one width"),
-        ((6,), 0.0, "modified", r"two or more hidden layers .* got \(6,\)"),
-        ((6, 6), 0.1, "modified", "no dropout, got 0.1; use 0, or kind='mlp'"),
+        ((6, 5), 0.0, r"hidden layers of equal width, got \(6, 5\); give one width"),
+        ((6,), 0.0, r"two or more hidden layers .* got \(6,\)"),
+        ((6, 6), 0.1, "no dropout, got 0.1; use 0, or gated=False"),
     ],
 )
-def test_an_architecture_refuses_what_it_cannot_make(widths, dropout, kind, message):
+def test_an_architecture_refuses_what_it_cannot_make(widths, dropout, message):
     tanh = activation_named("tanh")
     with pytest.raises(ValueError, match=message):
-        Architecture(widths, tanh, None, dropout, None, False, "float64", kind)
+        Architecture(widths, tanh, None, dropout, None, False, "float64", gated=True)
 
 
 def test_a_modified_network_is_compacted_exactly():

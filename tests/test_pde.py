@@ -419,8 +419,8 @@ def test_a_network_that_does_not_help_is_not_kept():
         assert "did not lower the residual" in solution.report.stop
 
 
-@pytest.mark.parametrize("widths, kind", [((4, 3), "mlp"), ((3, 3), "modified")])
-def test_the_networks_jacobian_is_that_of_automatic_differentiation(widths, kind, rng):
+@pytest.mark.parametrize("widths, gated", [((4, 3), False), ((3, 3), True)])
+def test_the_networks_jacobian_is_that_of_automatic_differentiation(widths, gated, rng):
     from jax.flatten_util import ravel_pytree
 
     from pann.model.architecture import Architecture
@@ -433,7 +433,7 @@ def test_the_networks_jacobian_is_that_of_automatic_differentiation(widths, kind
     problem, basis = system_problem(), make_basis(SQUARE, 3)
     blocks = blocks_of(problem, basis, pann.points.uniform(SQUARE, 12).coordinates)
     tanh = activation_named("tanh")
-    architecture = Architecture(widths, tanh, None, 0.0, None, False, "float64", kind)
+    architecture = Architecture(widths, tanh, None, 0.0, None, False, "float64", gated)
     parameters = architecture.start(2, 0, 2, key=jax.random.key(0))
     unknowns = start(basis.num_terms, 2, problem.parameters, "float64")
     unknowns = dataclasses.replace(unknowns, b=jnp.asarray(rng.normal(size=unknowns.b.shape)))

@@ -425,7 +425,7 @@ def test_place_leaves_fourier_features_and_absent_networks_alone(rows):
 
 
 def test_place_refuses_modified_networks(rows):
-    with pytest.raises(ValueError, match="plain networks, got a modified one; leave Place out"):
+    with pytest.raises(ValueError, match="plain networks, got a gated one; leave Place out"):
         Place().run(make_task(rows), start(widths=(4, 4), kind="modified"))
 
 

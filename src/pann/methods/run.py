@@ -3,8 +3,7 @@
 import dataclasses
 
 from pann.methods.options import Choice, Real, Size, Whole, check_options, documented, option
-
-PRECISIONS = ("float64", "float32")
+from pann.model.architecture import PRECISIONS
 
 
 @documented

@@ -4,7 +4,6 @@ import dataclasses
 
 import equinox as eqx
 import jax
-import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from pann.model.pann import Parameters, initial_parameters, trainable
@@ -18,14 +17,13 @@ from pann.network import (
 )
 
 PRECISIONS = ("float64", "float32")
-KINDS = ("mlp", "modified")
 
 
 @dataclasses.dataclass(frozen=True)
 class Architecture:
     """How the parameters of a trial are drawn from a key; without widths there is no network.
 
-    `kind` is "mlp" for a plain network, or "modified" for a `ModifiedMLP`.
+    If `gated`, it is a `ModifiedMLP`.
     """
 
     widths: tuple[int, ...]
@@ -35,24 +33,15 @@ class Architecture:
     initialization: Initialization | None
     bias: bool
     precision: str
-    kind: str = "mlp"
+    gated: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout is a rate in [0, 1), got {self.dropout}")
-        if self.precision not in PRECISIONS:
+        if self.gated and self.dropout:
             raise ValueError(
-                f"precision must be one of {', '.join(PRECISIONS)}, got '{self.precision}'"
+                f"gated layers have no dropout, got {self.dropout}; use 0, or gated=False"
             )
-        if self.kind not in KINDS:
-            raise ValueError(f"a network is one of {', '.join(KINDS)}, got '{self.kind}'")
-        if self.kind == "modified":
-            if self.dropout:
-                raise ValueError(
-                    f"a modified network has no dropout, got {self.dropout}; use 0, or kind='mlp'"
-                )
-            if self.widths:
-                check_gated_widths(self.widths)
+        if self.gated and self.widths:
+            check_gated_widths(self.widths)
 
     def start(
         self, dimension: int, num_terms: int, num_outputs: int, *, key: PRNGKeyArray
@@ -77,7 +66,7 @@ class Architecture:
             self.widths,
             self.activation,
             key=network_key,
-            gated=self.kind == "modified",
+            gated=self.gated,
             initialization=self.initialization,
             embedding=embedding,
             dropout=self.dropout,
@@ -97,15 +86,8 @@ class Architecture:
         return eqx.filter_eval_shape(count, 0) if self.widths else 0
 
 
-def check_widths(width: int | tuple[int, ...], depth: int) -> tuple[int, ...]:
+def layer_widths(width: int | tuple[int, ...], depth: int) -> tuple[int, ...]:
     """The width of each hidden layer; none where there is no network."""
-    if isinstance(width, int | np.integer):
-        if width < 0:
-            raise ValueError(f"width must be at least 0, got {width}; 0 leaves the network out")
-        if not isinstance(depth, int | np.integer) or depth < 1:
-            raise ValueError(f"depth must be an integer of at least 1, got {depth!r}")
-        return (int(width),) * depth if width else ()
-    widths = tuple(width)
-    if not widths or any(not isinstance(w, int | np.integer) or w < 1 for w in widths):
-        raise ValueError(f"width must be a number, or one of at least 1 per layer, got {width!r}")
-    return widths
+    if isinstance(width, tuple):
+        return width
+    return (width,) * depth if width else ()

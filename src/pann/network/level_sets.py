@@ -72,7 +72,7 @@ class LevelSets(eqx.Module):
     def derivatives(self, x: Float[Array, "points inputs"], orders: Derivatives) -> Jet:
         """These derivatives of psi at the points; every r from the same derivatives of f."""
         needed = propagated(orders)
-        value = {(0,) * self.num_inputs: x}
+        value: Jet = {(0,) * self.num_inputs: x}
         terms = gathered(self.polynomials.derivatives(value, in_terms(needed)), needed)
         size = self.weights.shape[1]
         p = linear(self.weights, 0.0, {order: each[:, :size] for order, each in terms.items()})

@@ -8,19 +8,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
 
-from pann.domain import Box
 from pann.io.checkpoint import NOWHERE, Checkpoint
 from pann.methods import FitMethod, RunOptions, Training
 from pann.model.pann import Parameters
-from pann.points import Points
-from pann.regression.fit import TABLE_COPIES, Data, Fit, Prepared, fitted, prepare, train
+from pann.regression.fit import TABLE_COPIES, Fit, Prepared, fitted, prepare, train
+from pann.regression.samples import Data
 from pann.runtime import chunks
 from pann.runtime.limits import Report
 from pann.runtime.memory import COPIES, device_memory
 from pann.runtime.platform import on_cpu
-from pann.shapes import Shape
 from pann.training import LBFGS, Adam, Outcome, Prune, Task
 from pann.training.batch import by_case, check_shapes, check_shared, one_task, side_by_side
 from pann.training.loss import Loss, Rows
@@ -95,22 +92,12 @@ def num_fits_that_fit(
 
 
 def prepared_case(
-    points: npt.ArrayLike | Points,
-    values: npt.ArrayLike,
-    method: FitMethod | None = None,
-    *,
-    domain: Box | Shape | None = None,
-    sample_weight: npt.ArrayLike | None = None,
-    held_out: float | np.ndarray | None = None,
-    pad: bool = False,
-    progress: Report | None = None,
-    **run: Any,
+    method: FitMethod | None = None, progress: Report | None = None, **given: Any
 ) -> Prepared:
     """A case from parameters of `fit`."""
-    data = Data(points, values, domain, sample_weight, held_out, pad)
-    return prepare(
-        data, Training.paper() if method is None else method, RunOptions(**run), progress
-    )
+    of_data = {each.name for each in dataclasses.fields(Data)} & given.keys()
+    data = Data(**{name: given.pop(name) for name in of_data})
+    return prepare(data, method or Training.paper(), RunOptions(**given), progress)
 
 
 def check_together(cases: Sequence[Prepared]) -> None:

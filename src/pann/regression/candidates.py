@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float
 from pann.basis import Basis, make_basis
 from pann.domain import Box
 from pann.methods import MLP, FitMethod, Hybrid, Products, RunOptions, Training
-from pann.model.architecture import Architecture, check_widths
+from pann.model.architecture import Architecture, layer_widths
 from pann.model.extrapolation import tolerated
 from pann.model.pann import PANN
 from pann.network import EmbeddingOptions, PeriodicFeatures
@@ -32,8 +32,8 @@ from pann.regression.fit import (
     padded_size,
     sizes_of,
 )
-from pann.regression.fit import Data as FitData
 from pann.regression.options import AUTO, Options
+from pann.regression.samples import Data as FitData
 from pann.regression.scaling import (
     FeatureScaling,
     RangeScaling,
@@ -406,7 +406,7 @@ def _network(
 ) -> MLP:
     """The network that was asked for; these sizes where the user left the choice."""
     return MLP(
-        width=check_widths(options.get("width", width), options.depth),
+        width=layer_widths(options.get("width", width), options.depth),
         activation=options.get("activation", "tanh"),
         embedding=options.get("embedding", embedding),
         dropout=options.get("dropout", dropout),

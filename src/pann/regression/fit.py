@@ -23,11 +23,11 @@ from pann.methods import (
     Training,
     check_verb,
 )
-from pann.model.architecture import Architecture, check_widths
+from pann.model.architecture import Architecture, layer_widths
 from pann.model.pann import MAX_ROWS, PANN, Parameters
 from pann.network import activation_named
 from pann.points import Points
-from pann.regression.samples import Samples, check_samples
+from pann.regression.samples import Data, Samples, check_samples
 from pann.runtime import chunks
 from pann.runtime.chunks import chunking, parse_bytes
 from pann.runtime.limits import Report
@@ -79,24 +79,12 @@ class Prepared:
     has_own_domain: bool
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Data:
-    """What is fitted: points, values, weights, and which rows are held out."""
-
-    points: npt.ArrayLike | Points
-    values: npt.ArrayLike
-    domain: Box | Shape | None = None
-    sample_weight: npt.ArrayLike | None = None
-    held_out: float | np.ndarray | None = None
-    pad: bool = False
-
-
 def prepare(
     data: Data, method: FitMethod, run: RunOptions, report: Report | None = None
 ) -> Prepared:
     """Check a method against the data, make the rows, and draw the trials."""
     recipe, loss = recipe_and_loss(method)
-    samples = check_samples(data.points, data.values, data.sample_weight, data.domain)
+    samples = check_samples(data)
     domain, num_outputs = samples.domain, samples.target.shape[1]
     is_paper = recipe == "paper"
     held_out = data.held_out
@@ -124,19 +112,20 @@ def prepare(
         in_chunks = largest < len(train) or (chunks.several() and can_chunk(stages, loss, basis))
         if in_chunks:
             check_chunks(stages, loss, basis)
-
-        def make_rows(chosen: np.ndarray) -> TrainingRows:
-            if in_chunks:
-                return _chunked(samples, basis, chosen, run.precision, largest)
-            return _rows(samples, basis, chosen, run.precision, pad=data.pad)
-
-        train_rows = make_rows(train)
+        make_rows = lambda chosen: _training_rows(
+            samples,
+            basis,
+            chosen,
+            run.precision,
+            pad=data.pad,
+            largest=largest if in_chunks else None,
+        )
         key, init_key = jax.random.split(jax.random.key(run.seed))
         scales = None
         if not isinstance(method, Products) and method.preconditioner:
             scales = jnp.asarray(orthonormal_scales(basis), run.precision)
         task = Task(
-            rows=train_rows,
+            rows=make_rows(train),
             held_out=make_rows(validation) if len(validation) else None,
             loss=loss,
             key=key,
@@ -232,7 +221,7 @@ def architecture_of(method: FitMethod, basis: Basis, precision: str) -> Architec
     widths: tuple[int, ...] = ()
     if network is not None:
         width = DEFAULT_WIDTH if network.width is None else network.width
-        widths = check_widths(width, DEFAULT_DEPTH if network.depth is None else network.depth)
+        widths = layer_widths(width, DEFAULT_DEPTH if network.depth is None else network.depth)
     network = network or MLP()
     return Architecture(
         widths=widths,
@@ -242,7 +231,7 @@ def architecture_of(method: FitMethod, basis: Basis, precision: str) -> Architec
         initialization=network.initialization,
         bias=basis.num_terms == 0 if network.bias is None else network.bias,
         precision=precision,
-        kind="modified" if network.gated else "mlp",
+        gated=network.gated,
     )
 
 
@@ -279,30 +268,43 @@ def _mean_square(
     return float(np.mean(weights * np.sum(values**2, axis=1)))
 
 
-def _rows(samples: Samples, basis: Basis, chosen: np.ndarray, precision: str, *, pad: bool) -> Rows:
+def _training_rows(
+    samples: Samples,
+    basis: Basis,
+    chosen: np.ndarray,
+    precision: str,
+    *,
+    pad: bool,
+    largest: int | None,
+) -> TrainingRows:
+    """The chosen rows: with their table, or, without it, in chunks of at most so many."""
     count = len(chosen)
-    if pad:
+    if pad and largest is None:
         chosen = np.resize(chosen, padded_size(count))
-    coordinates = samples.coordinates[chosen]
-    require_memory(
-        np.dtype(precision).itemsize * len(chosen) * basis.num_terms,
-        f"a table of {len(chosen):,} points and {basis.num_terms:,} terms",
-        "lower the degree, use index_set='hyperbolic_cross', or give fewer points",
-    )
-    # In blocks: the table is never held in a wider format than asked for.
-    table = np.empty((len(chosen), basis.num_terms), precision)
-    for rows, block in basis.table_blocks(coordinates):
-        table[rows] = block
+    # In blocks: neither rows nor table are ever held in a wider format than asked for.
+    x = np.empty((len(chosen), samples.domain.dimension), precision)
+    for start in range(0, len(chosen), BLOCK):
+        some = slice(start, start + BLOCK)
+        x[some] = samples.domain.to_reference(samples.coordinates[chosen[some]])
+    target = samples.target[chosen].astype(precision)
     weights = np.sqrt(samples.weights[chosen])
     # The mean over the rows counts the padding as well.
     weights[:count] *= np.sqrt(len(chosen) / count)
     weights[count:] = 0.0
-    return Rows(
-        x=jnp.asarray(samples.domain.to_reference(coordinates), precision),
-        table=jnp.asarray(table),
-        target=jnp.asarray(samples.target[chosen], precision),
-        weights=jnp.asarray(weights, precision),
+    weights = weights.astype(precision)
+    if largest is not None:
+        parts = chunking(count, largest)
+        padded = jnp.asarray(parts.pad(weights))
+        return ChunkedData(parts.split(x), parts.split(target), padded, basis, parts)
+    require_memory(
+        x.itemsize * len(chosen) * basis.num_terms,
+        f"a table of {len(chosen):,} points and {basis.num_terms:,} terms",
+        "lower the degree, use index_set='hyperbolic_cross', or give fewer points",
     )
+    table = np.empty((len(chosen), basis.num_terms), precision)
+    for rows, block in basis.table_blocks(samples.coordinates[chosen]):
+        table[rows] = block
+    return Rows(*map(jnp.asarray, (x, table, target, weights)))
 
 
 def _rows_per_chunk(count: int, architecture: Architecture, basis: Basis, run: RunOptions) -> int:
@@ -314,24 +316,6 @@ def _rows_per_chunk(count: int, architecture: Architecture, basis: Basis, run: R
         return count
     per_row = item * (TABLE_COPIES * basis.num_terms + 4 * run.trials * sum(architecture.widths))
     return max(1, min(count - 1, MAX_ROWS * jax.device_count(), int(memory // per_row)))
-
-
-def _chunked(
-    samples: Samples, basis: Basis, chosen: np.ndarray, precision: str, largest: int
-) -> ChunkedData:
-    parts = chunking(len(chosen), largest)
-    x = np.empty((len(chosen), samples.domain.dimension), precision)
-    for start in range(0, len(chosen), BLOCK):
-        some = slice(start, start + BLOCK)
-        x[some] = samples.domain.to_reference(samples.coordinates[chosen[some]])
-    weights = np.sqrt(samples.weights[chosen]).astype(precision)
-    return ChunkedData(
-        x=parts.split(x),
-        target=parts.split(samples.target[chosen].astype(precision)),
-        weights=jnp.asarray(parts.pad(weights)),
-        basis=basis,
-        chunking=parts,
-    )
 
 
 def padded_size(count: int) -> int:

@@ -16,7 +16,7 @@ from pann.methods.options import (
     documented,
     option,
 )
-from pann.methods.run import PRECISIONS
+from pann.model.architecture import PRECISIONS
 from pann.network import Activation, EmbeddingOptions
 from pann.network.activations import ACTIVATIONS
 from pann.training.loss import CONSTRAINT_NAMES

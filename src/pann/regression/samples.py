@@ -1,5 +1,6 @@
 """Points and values as a user gives them, checked once, with errors that say what is wrong."""
 
+import dataclasses
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,18 @@ from jaxtyping import Float
 from pann.domain import Box
 from pann.points import Points, from_array
 from pann.shapes import Shape
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Data:
+    """What is fitted: points, values, weights, and which rows are held out."""
+
+    points: npt.ArrayLike | Points
+    values: npt.ArrayLike
+    domain: Box | Shape | None = None
+    sample_weight: npt.ArrayLike | None = None
+    held_out: float | np.ndarray | None = None
+    pad: bool = False
 
 
 class Samples(NamedTuple):
@@ -24,16 +37,11 @@ class Samples(NamedTuple):
     num_outputs: int | None
 
 
-def check_samples(
-    points: npt.ArrayLike | Points,
-    values: npt.ArrayLike,
-    sample_weight: npt.ArrayLike | None,
-    domain: Box | Shape | None,
-) -> Samples:
+def check_samples(data: Data) -> Samples:
     """Refuse what cannot be fitted; the domain is the bounding box by default."""
-    coordinates, domain = _check_points(points, domain)
-    target, num_outputs = _check_values(values, len(coordinates))
-    weights = _check_weights(sample_weight, len(coordinates))
+    coordinates, domain = _check_points(data.points, data.domain)
+    target, num_outputs = _check_values(data.values, len(coordinates))
+    weights = _check_weights(data.sample_weight, len(coordinates))
     return Samples(domain, coordinates, target, weights, num_outputs)
 
 

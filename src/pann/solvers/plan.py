@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pann.basis import Basis, WholeBasis, make_basis
 from pann.domain import Box
 from pann.methods import MLP, Hybrid, Polynomial, RunOptions, Training, check_verb
-from pann.model.architecture import Architecture, check_widths
+from pann.model.architecture import Architecture, layer_widths
 from pann.network import Circles, EmbeddingOptions, RandomFourier, activation_named
 from pann.network.taylor import smoothness
 from pann.pde.checks import checked, has_integrals
@@ -137,14 +137,14 @@ def _architectures(
     activations = PAPER_ACTIVATIONS if by_gradient else DEFAULT_ACTIVATIONS
     return [
         Architecture(
-            widths=check_widths(width, network.depth or depth),
+            widths=layer_widths(width, network.depth or depth),
             activation=activation_named(choice),
             embedding=_periodic(problem.domain, network.embedding),
             dropout=0.0,
             initialization=None,
             bias=False,
             precision=precision,
-            kind="modified" if network.gated else "mlp",
+            gated=network.gated,
         )
         for choice in (activations if network.activation is None else (network.activation,))
     ]

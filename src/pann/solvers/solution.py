@@ -382,8 +382,7 @@ def filled(
     if isinstance(method, Hybrid) and network is None and not has_level_sets:
         return Polynomial(collocation=method.collocation, **own)
     if trained and architecture.widths:
-        gated = architecture.kind == "modified"
-        network = _network(architecture.widths, architecture.activation, gated=gated)
+        network = _network(architecture.widths, architecture.activation, gated=architecture.gated)
     if network is not None and not isinstance(method, Polynomial):
         embedding = None if method.network is None else method.network.embedding
         own["network"] = dataclasses.replace(network, embedding=embedding)

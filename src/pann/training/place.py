@@ -51,8 +51,8 @@ class Place(Stage):
             notes = ("there is no network to place",)
         elif isinstance(trials.network, ModifiedMLP):
             raise ValueError(
-                "Place works for plain networks, got a modified one; leave Place out of the "
-                "recipe, or use kind='mlp'"
+                "Place works for plain networks, got a gated one; leave Place out of the "
+                "recipe, or use gated=False"
             )
         elif isinstance(trials.network.embedding, FOURIER):
             notes = ("the network sees Fourier features; its units stay as they are",)
