@@ -24,6 +24,10 @@ from pann.runtime.compile import compiled
 
 BLOCK = 8192  # points predicted at a time
 MAX_ROWS = 65_536  # rows whose features a compiled program holds at once
+Points = Float[Array, "points d"]
+Table = Float[Array, "points terms"]
+Outputs = Float[Array, "points outputs"]
+Coordinates = Float[np.ndarray, "points d"]
 
 
 class Parameters(eqx.Module):
@@ -49,9 +53,7 @@ class Parameters(eqx.Module):
     products: ProductUnits | None = None
     penalties: dict[str, Float[Array, "*trials"]] = eqx.field(default_factory=dict)
 
-    def features(
-        self, x: Float[Array, "points d"], key: PRNGKeyArray | None = None
-    ) -> Float[Array, "points width"]:
+    def features(self, x: Points, key: PRNGKeyArray | None = None) -> Float[Array, "points width"]:
         """The network's basis Psi at the points, without the pruned units."""
         if self.network is None:
             psi = jnp.zeros((x.shape[0], 0), self.b.dtype)
@@ -63,20 +65,14 @@ class Parameters(eqx.Module):
             psi = jnp.concatenate([psi, jax.vmap(self.products.features)(x)], axis=1)
         return psi * self.keep_a
 
-    def network_output(
-        self, features: Float[Array, "points width"]
-    ) -> Float[Array, "points outputs"]:
+    def network_output(self, features: Float[Array, "points width"]) -> Outputs:
         output = features @ self.a
         return output if self.bias is None else output + self.bias
 
-    def polynomial_output(
-        self, table: Float[Array, "points terms"]
-    ) -> Float[Array, "points outputs"]:
+    def polynomial_output(self, table: Table) -> Outputs:
         return table @ self.kept_b
 
-    def settled_output(
-        self, x: Float[Array, "points d"], table: Float[Array, "points terms"]
-    ) -> Float[Array, "points outputs"]:
+    def settled_output(self, x: Points, table: Table) -> Outputs:
         """Without the layers of the network: the output before they are trained."""
         output = self.polynomial_output(table)
         if self.products is None:
@@ -92,9 +88,7 @@ class Parameters(eqx.Module):
     def kept_a(self) -> Float[Array, "width outputs"]:
         return self.a * self.keep_a[:, None]
 
-    def output(
-        self, x: Float[Array, "points d"], table: Float[Array, "points terms"]
-    ) -> Float[Array, "points outputs"]:
+    def output(self, x: Points, table: Table) -> Outputs:
         if x.shape[0] <= MAX_ROWS:
             return self.network_output(self.features(x)) + self.polynomial_output(table)
         # Many rows: their features together would not fit in memory.
@@ -189,9 +183,7 @@ class PANN:
         # One value per point where the model was fitted to one.
         return Parts(*(halves[:, :, 0] if self.num_outputs is None else halves))
 
-    def _halves(
-        self, coordinates: Float[np.ndarray, "points d"]
-    ) -> Float[np.ndarray, "2 points outputs"]:
+    def _halves(self, coordinates: Coordinates) -> Float[np.ndarray, "2 points outputs"]:
         if self.basis.is_nearly_full and self.parameters.a.shape[0] == 0:
             return self._polynomial_alone(coordinates)
         blocks = [
@@ -200,7 +192,7 @@ class PANN:
         ]
         return np.concatenate(blocks, axis=1)
 
-    def _coordinates(self, points: npt.ArrayLike) -> Float[np.ndarray, "points d"]:
+    def _coordinates(self, points: npt.ArrayLike) -> Coordinates:
         if self.domain.shape is not None:
             return checked_coordinates(self.domain, points)
         if self.relative_error is None:
@@ -215,9 +207,7 @@ class PANN:
             return np.zeros(self.domain.dimension)
         return margins(np.max(self.basis.indices, axis=0, initial=0), self.relative_error)
 
-    def _polynomial_alone(
-        self, coordinates: Float[np.ndarray, "points d"]
-    ) -> Float[np.ndarray, "2 points outputs"]:
+    def _polynomial_alone(self, coordinates: Coordinates) -> Float[np.ndarray, "2 points outputs"]:
         """Without a network nothing has to be compiled, and a large basis needs no table."""
         p = self.parameters
         kept = np.asarray(p.keep_b)[:, None]
@@ -230,7 +220,7 @@ class PANN:
             network += np.asarray(p.bias)
         return np.stack([network, polynomial])
 
-    def _block(self, coordinates: Float[np.ndarray, "points d"]) -> tuple[np.ndarray, np.ndarray]:
+    def _block(self, coordinates: Coordinates) -> tuple[np.ndarray, np.ndarray]:
         # Padded to few sizes, so that predictions at any number of points share programs.
         count = len(coordinates)
         size = BLOCK if count > BLOCK // 2 else max(64, 1 << (count - 1).bit_length())
@@ -318,9 +308,7 @@ class PANN:
 
 
 @compiled
-def _halves(
-    parameters: Parameters, x: Float[Array, "points d"], table: Float[Array, "points terms"]
-) -> tuple[Float[Array, "points outputs"], Float[Array, "points outputs"]]:
+def _halves(parameters: Parameters, x: Points, table: Table) -> tuple[Outputs, Outputs]:
     shared = table @ (parameters.overlap * parameters.keep_b[:, None])
     network = parameters.network_output(parameters.features(x)) - shared
     return network, parameters.polynomial_output(table) + shared

@@ -48,6 +48,8 @@ from pann.training import Adam, Cosine, Outcome, Ridge, Sizes
 from pann.training.linear import RIDGE_ROWS
 from pann.training.recipes import needs_whole_table
 
+Table = Float[np.ndarray, "rows columns"]
+
 EMBEDDING = PeriodicFeatures(24, 16, 4.0, rectified=True)
 # Next to a large network the polynomial is for trends: so many rows for each of its terms.
 ROWS_PER_TREND = 100
@@ -72,15 +74,13 @@ class TableFit:
     held_out_error: float | None
     outcomes: dict[str, tuple[Outcome, ...]]
 
-    def __call__(
-        self, rows: Float[np.ndarray, "rows columns"]
-    ) -> Float[np.ndarray, "trials rows outputs"]:
+    def __call__(self, rows: Table) -> Float[np.ndarray, "trials rows outputs"]:
         """The prediction of every trial."""
         network, polynomial = self.parts(rows)
         return network + polynomial
 
     def parts(
-        self, rows: Float[np.ndarray, "rows columns"]
+        self, rows: Table
     ) -> tuple[Float[np.ndarray, "trials rows outputs"], Float[np.ndarray, "trials rows outputs"]]:
         """The network's and the polynomial's part of the prediction of every trial."""
         scaled = self.features(rows, self.margins)[:, self.active]
@@ -108,7 +108,7 @@ class TableFit:
 class Data:
     """Rows with their scaled targets and weights, and a mask of those held out."""
 
-    rows: Float[np.ndarray, "rows columns"]
+    rows: Table
     target: Float[np.ndarray, "rows outputs"]
     weights: Float[np.ndarray, " rows"]
     held_out: Bool[np.ndarray, " rows"]
@@ -157,7 +157,7 @@ class Plan:
 
 
 def plan(
-    rows: Float[np.ndarray, "rows columns"],
+    rows: Table,
     values: Float[np.ndarray, "rows outputs"],
     weights: Float[np.ndarray, " rows"],
     options: Options,
@@ -173,7 +173,7 @@ def plan(
 
 
 def fit_table(
-    rows: Float[np.ndarray, "rows columns"],
+    rows: Table,
     values: Float[np.ndarray, "rows outputs"],
     weights: Float[np.ndarray, " rows"],
     options: Options,
@@ -232,9 +232,7 @@ def _fit(data: Data, candidate: Candidate, options: Options, report: Report) -> 
     )
 
 
-def _hold_out(
-    rows: Float[np.ndarray, "rows columns"], options: Options
-) -> Bool[np.ndarray, " rows"]:
+def _hold_out(rows: Table, options: Options) -> Bool[np.ndarray, " rows"]:
     """A mask of the rows held out; none where no network is trained or none are wanted.
 
     Rows at the ends of a column's range are trained on as long as there are others: held out, they
@@ -398,11 +396,7 @@ def _hybrid(basis: Basis, network: MLP, options: Options) -> Hybrid:
 
 
 def _network(
-    options: Options,
-    *,
-    width: int,
-    embedding: EmbeddingOptions | None = None,
-    dropout: float = 0.0,
+    options: Options, *, width: int, embedding: EmbeddingOptions | None = None, dropout: float = 0.0
 ) -> MLP:
     """The network that was asked for; these sizes where the user left the choice."""
     return MLP(

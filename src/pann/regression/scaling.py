@@ -25,26 +25,24 @@ FENCE = 3.0
 NUM_KNOTS = 512
 OUTERMOST = 1e-3
 BLOCK = 65_536  # rows
+Rows = Float[np.ndarray, "rows columns"]
+Columns = Float[np.ndarray, " columns"]
 
 
 @dataclasses.dataclass(frozen=True)
 class RangeScaling:
     """For each column its range and its bulk."""
 
-    low: Float[np.ndarray, " columns"]
-    high: Float[np.ndarray, " columns"]
-    bulk_low: Float[np.ndarray, " columns"]
-    bulk_high: Float[np.ndarray, " columns"]
+    low: Columns
+    high: Columns
+    bulk_low: Columns
+    bulk_high: Columns
 
     @property
     def is_constant(self) -> Bool[np.ndarray, " columns"]:
         return self.low == self.high
 
-    def __call__(
-        self,
-        rows: Float[np.ndarray, "rows columns"],
-        margins: Float[np.ndarray, " columns"] | None = None,
-    ) -> Float[np.ndarray, "rows columns"]:
+    def __call__(self, rows: Rows, margins: Columns | None = None) -> Rows:
         """The rows in [-1, 1]; constant columns become 0.
 
         `margins`, fractions of the ranges, allow values beyond [-1, 1] by twice as much.
@@ -56,9 +54,7 @@ class RangeScaling:
             scaled[start : start + BLOCK] = self._block(rows[start : start + BLOCK], margins)
         return scaled
 
-    def _block(
-        self, rows: Float[np.ndarray, "rows columns"], margins: Float[np.ndarray, " columns"]
-    ) -> Float[np.ndarray, "rows columns"]:
+    def _block(self, rows: Rows, margins: Columns) -> Rows:
         middle, half = (self.bulk_low + self.bulk_high) / 2, (self.bulk_high - self.bulk_low) / 2
         half = np.where(half > 0, half, 1.0)
         beyond = margins * (self.high - self.low)
@@ -82,7 +78,7 @@ def _tail(beyond: np.ndarray, half: np.ndarray, at_zero: float = 0.0) -> np.ndar
     return np.where(grown > 0, grown, at_zero)
 
 
-def scale_by_range(rows: Float[np.ndarray, "rows columns"]) -> RangeScaling:
+def scale_by_range(rows: Rows) -> RangeScaling:
     """Learn the range and the bulk of each column from the training rows."""
     low, high = rows.min(axis=0), rows.max(axis=0)
     first, third = np.quantile(rows, [0.25, 0.75], axis=0)
@@ -102,22 +98,18 @@ class RankScaling:
     places: Float[np.ndarray, "knots columns"]
 
     @property
-    def low(self) -> Float[np.ndarray, " columns"]:
+    def low(self) -> Columns:
         return self.knots[0]
 
     @property
-    def high(self) -> Float[np.ndarray, " columns"]:
+    def high(self) -> Columns:
         return self.knots[-1]
 
     @property
     def is_constant(self) -> Bool[np.ndarray, " columns"]:
         return self.low == self.high
 
-    def __call__(
-        self,
-        rows: Float[np.ndarray, "rows columns"],
-        margins: Float[np.ndarray, " columns"] | None = None,
-    ) -> Float[np.ndarray, "rows columns"]:
+    def __call__(self, rows: Rows, margins: Columns | None = None) -> Rows:
         """The rows in [-1, 1], whatever the margins; constant columns become 0."""
         scaled = np.empty(rows.shape)
         for column, (knots, places) in enumerate(zip(self.knots.T, self.places.T, strict=True)):
@@ -126,7 +118,7 @@ class RankScaling:
         return scaled
 
 
-def scale_by_rank(rows: Float[np.ndarray, "rows columns"]) -> RankScaling:
+def scale_by_rank(rows: Rows) -> RankScaling:
     """Learn the knots of each column from the training rows; equal values get their mean rank."""
     levels = np.linspace(0, 1, min(NUM_KNOTS, len(rows)))
     knots, places = (np.empty((len(levels), rows.shape[1])) for _ in range(2))
@@ -146,9 +138,7 @@ def scale_by_rank(rows: Float[np.ndarray, "rows columns"]) -> RankScaling:
 FeatureScaling = RangeScaling | RankScaling
 
 
-def distance_outside(
-    scaling: FeatureScaling, rows: Float[np.ndarray, "rows columns"]
-) -> Float[np.ndarray, "rows columns"]:
+def distance_outside(scaling: FeatureScaling, rows: Rows) -> Rows:
     """How far each value lies outside the training range, as a fraction of that range."""
     length = np.where(scaling.is_constant, 1.0, scaling.high - scaling.low)
     return np.maximum(np.maximum(scaling.low - rows, rows - scaling.high), 0) / length

@@ -26,6 +26,8 @@ from pann.runtime.matmul import combine
 CONSTRAINTS = ("A", "B", "C", "D", "E", "F", "G", "H")
 POWER_ITERATIONS = 100
 
+Scalar = Float[Array, ""]
+
 
 class Half(NamedTuple):
     """One half at the training points: its functions, coefficients, and which are not pruned.
@@ -39,12 +41,8 @@ class Half(NamedTuple):
 
 
 def constraint_norm(
-    name: str,
-    network: Half,
-    polynomial: Half,
-    *,
-    norm: str = "frobenius",
-) -> Float[Array, ""]:
+    name: str, network: Half, polynomial: Half, *, norm: str = "frobenius"
+) -> Scalar:
     """|C_name| in the Frobenius or the spectral norm; for several outputs, of all rows together."""
     if norm == "frobenius":
         return root(squared_norm(name, network, polynomial))
@@ -56,7 +54,7 @@ def constraint_norm(
     )
 
 
-def squared_norm(name: str, network: Half, polynomial: Half) -> Float[Array, ""]:
+def squared_norm(name: str, network: Half, polynomial: Half) -> Scalar:
     """|C_name|^2 in the Frobenius norm, a sum over the points."""
     network_form, polynomial_form = _FORMS[name]
     return jnp.sum(
@@ -64,9 +62,7 @@ def squared_norm(name: str, network: Half, polynomial: Half) -> Float[Array, ""]
     )
 
 
-def weighed_squares(
-    weights: Mapping[str, Float[Array, ""]], network: Half, polynomial: Half
-) -> Float[Array, ""]:
+def weighed_squares(weights: Mapping[str, Scalar], network: Half, polynomial: Half) -> Scalar:
     """sum_n w_n |C_n|^2 over the constraints with a weight; each form of a half is made once."""
     forms = [_FORMS[name] for name in weights]
     of_network = {form: _squared_rows(form, network) for form, _ in forms}
@@ -118,9 +114,7 @@ def _factor(form: str, half: Half, output: int) -> Float[Array, "points columns"
             return half.functions * coefficients
 
 
-def _spectral_norm(
-    left: Float[Array, "points p"], right: Float[Array, "points q"]
-) -> Float[Array, ""]:
+def _spectral_norm(left: Float[Array, "points p"], right: Float[Array, "points q"]) -> Scalar:
     """Largest singular value of C[i, (j, k)] = left[i, j] right[i, k], by power iteration.
 
     Its gradient is that of u . C v at the fixed leading pair (u, v), so nothing is
@@ -146,7 +140,7 @@ def _spectral_norm(
     return u @ apply(v)
 
 
-def root(square: Float[Array, ""]) -> Float[Array, ""]:
+def root(square: Scalar) -> Scalar:
     """The square root with gradient 0, not NaN, at 0."""
     positive = square > 0
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, square, 1.0)), 0.0)

@@ -20,6 +20,7 @@ from pann.training.task import CONVERGED, ROUND_OFF, Outcome, Recorder, Stage, T
 
 PARTS = ("both", "polynomial", "network")
 RIDGE_ROWS = 50_000
+Weights = Float[Array, " points"]
 
 
 class TrialFactors(eqx.Module):
@@ -63,15 +64,13 @@ def _factorize_each(table: Array, weights: Array, kept: Array, size: int) -> QR:
 # ---- One trial ----
 
 
-def round_off(rows: Rows, weights: Float[Array, " points"]) -> Float[Array, ""]:
+def round_off(rows: Rows, weights: Weights) -> Float[Array, ""]:
     """A residual norm below this is rounding: nothing is left to fit."""
     target = weights[:, None] * rows.target
     return 200 * jnp.finfo(target.dtype).eps * jnp.linalg.norm(target)
 
 
-def _is_at_round_off(
-    parameters: Parameters, rows: Rows, weights: Float[Array, " points"]
-) -> Bool[Array, ""]:
+def _is_at_round_off(parameters: Parameters, rows: Rows, weights: Weights) -> Bool[Array, ""]:
     residual = weights[:, None] * (parameters.output(rows.x, rows.table) - rows.target)
     return jnp.linalg.norm(residual) <= round_off(rows, weights)
 
@@ -89,12 +88,7 @@ def all_at_round_off(task: Task, trials: Parameters) -> bool:
 
 
 def solve_polynomial(
-    parameters: Parameters,
-    rows: Rows,
-    weights: Float[Array, " points"],
-    factors: QR,
-    *,
-    exact: bool,
+    parameters: Parameters, rows: Rows, weights: Weights, factors: QR, *, exact: bool
 ) -> Parameters:
     """The best b for the network as it is; under the exact constraint, the overlap as well."""
     network = parameters.network_output(parameters.features(rows.x))
@@ -110,7 +104,7 @@ def solve_polynomial(
 def solve_network(
     parameters: Parameters,
     rows: Rows,
-    weights: Float[Array, " points"],
+    weights: Weights,
     projector: Float[Array, "points rank"] | None,
 ) -> Parameters:
     """The best a (and bias) for what the projector leaves, by a truncated SVD.

@@ -36,15 +36,17 @@ from pann.training.task import (
 )
 
 DEGREE = 3
+Column = Float[np.ndarray, " rows"]
+Ends = Float[np.ndarray, " ends"]
 
 
 class Spline(NamedTuple):
     """A cubic spline with two continuous derivatives, beyond its breaks as at their ends."""
 
-    breaks: Float[np.ndarray, " ends"]
+    breaks: Ends
     coefficients: Float[np.ndarray, " functions"]
 
-    def matrix(self, x: Float[np.ndarray, " rows"]) -> scipy.sparse.csr_array:
+    def matrix(self, x: Column) -> scipy.sparse.csr_array:
         """The B-splines of these breaks at points: four in a row are not zero."""
         inside = np.clip(x, self.breaks[0], self.breaks[-1])
         return BSpline.design_matrix(inside, _knots(self.breaks), DEGREE)
@@ -67,7 +69,7 @@ class Spline(NamedTuple):
         return BSpline(_knots(self.breaks), self.coefficients, DEGREE)
 
 
-def _knots(breaks: Float[np.ndarray, " ends"]) -> Float[np.ndarray, " knots"]:
+def _knots(breaks: Ends) -> Float[np.ndarray, " knots"]:
     return np.concatenate([breaks[:1].repeat(DEGREE), breaks, breaks[-1:].repeat(DEGREE)])
 
 
@@ -92,10 +94,10 @@ class Sample(NamedTuple):
     """Points in [-1, 1]^d with the square roots of their weights, and the target times these."""
 
     x: Float[np.ndarray, "rows d"]
-    weights: Float[np.ndarray, " rows"]
-    target: Float[np.ndarray, " rows"]
+    weights: Column
+    target: Column
 
-    def column(self, product: Product) -> Float[np.ndarray, " rows"]:
+    def column(self, product: Product) -> Column:
         """The values of a product, times the roots of the weights."""
         factors = [s.matrix(self.x[:, i]) @ s.coefficients for i, s in enumerate(product)]
         return self.weights * np.prod(factors, axis=0)
@@ -125,7 +127,7 @@ class LinearFit(NamedTuple):
     q: Float[np.ndarray, "rows rank"]
     held_out_q: Float[np.ndarray, "others rank"]
 
-    def rest(self, column: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " rows"]:
+    def rest(self, column: Column) -> Column:
         """What the columns cannot fit."""
         return column - self.q @ (self.q.T @ column)
 
@@ -195,9 +197,7 @@ def _start(dimension: int, random: np.random.Generator) -> Product:
     return tuple(Spline(breaks, random.normal(size=FIRST_CELLS + 3)) for _ in range(dimension))
 
 
-def _refined(
-    product: Product, x: Float[np.ndarray, "rows d"], squares: Float[np.ndarray, " rows"]
-) -> Product:
+def _refined(product: Product, x: Float[np.ndarray, "rows d"], squares: Column) -> Product:
     """The same product with finer cells where the squared residual is; itself, where none is."""
     splits = [_cells_to_split(s.breaks, x[:, i], squares) for i, s in enumerate(product)]
     if not any(split.any() for split in splits):
@@ -205,11 +205,7 @@ def _refined(
     return tuple(s.refined(split) for s, split in zip(product, splits, strict=True))
 
 
-def _cells_to_split(
-    breaks: Float[np.ndarray, " ends"],
-    x: Float[np.ndarray, " rows"],
-    squares: Float[np.ndarray, " rows"],
-) -> Bool[np.ndarray, " cells"]:
+def _cells_to_split(breaks: Ends, x: Column, squares: Column) -> Bool[np.ndarray, " cells"]:
     """The fewest cells with most of the squared residual, but for those of hardly any rows."""
     num_cells = len(breaks) - 1
     cell = np.searchsorted(breaks[1:-1], x)
@@ -221,7 +217,7 @@ def _cells_to_split(
     return split & (np.bincount(cell, minlength=num_cells) >= ROWS_PER_CELL)
 
 
-def _trained(linear: LinearFit, product: Product) -> tuple[Product, Float[np.ndarray, " rows"]]:
+def _trained(linear: LinearFit, product: Product) -> tuple[Product, Column]:
     """The product after Levenberg-Marquardt steps from here, and the residual that it leaves.
 
     The columns are eliminated: J^T (I - Q Q^T) J is the normal matrix of the splines, whose
@@ -264,9 +260,7 @@ def _trained(linear: LinearFit, product: Product) -> tuple[Product, Float[np.nda
 
 
 def _jacobian(
-    matrices: list[scipy.sparse.csr_array],
-    factors: Float[np.ndarray, "d rows"],
-    weights: Float[np.ndarray, " rows"],
+    matrices: list[scipy.sparse.csr_array], factors: Float[np.ndarray, "d rows"], weights: Column
 ) -> scipy.sparse.csr_array:
     """The derivative of the product's column by the coefficients of its splines."""
     others = [weights * np.prod(np.delete(factors, i, 0), axis=0) for i in range(len(factors))]
