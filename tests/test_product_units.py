@@ -14,7 +14,7 @@ from pann import io
 from pann.io import model_from_state, model_state
 from pann.network import ProductUnits
 from pann.training import PRODUCTS, AddProducts
-from pann.training.spline_products import Columns, Sample, Spline, Split, find_products, stacked
+from pann.training.spline_products import Sample, Spline, find_products, stacked
 
 SQUARE = pann.Box(x1=(-1, 1), x2=(-1, 1))
 
@@ -76,15 +76,12 @@ def test_a_spline_with_halved_cells_is_the_same_function():
 # ---- The search ----
 
 
-def split_of(function, columns, num_points, noise=0.0, seed=0):
+def sample_of(function, num_points, noise=0.0, seed=0):
+    """As many points to fit, and a fifth of that held out."""
     generator = np.random.default_rng(seed)
-    samples, sides = [], []
-    for count in (num_points, num_points // 5):
-        x = generator.uniform(-1, 1, (count, 2))
-        target = function(x) + noise * generator.normal(size=count)
-        samples.append(Sample(x, np.ones(count), target))
-        sides.append(columns(x))
-    return Split(*samples), Columns(*sides)
+    x = generator.uniform(-1, 1, (num_points + num_points // 5, 2))
+    target = function(x) + noise * generator.normal(size=len(x))
+    return Sample(x, np.ones(len(x)), target, num_points)
 
 
 def monomials(x):
@@ -96,14 +93,15 @@ def test_a_product_next_to_a_polynomial_is_found():
     splines = [Spline(np.linspace(-1, 1, 17), generator.normal(size=19)) for _ in range(2)]
     product = lambda x: by_scipy(splines[0], x[:, 0]) * by_scipy(splines[1], x[:, 1])
     function = lambda x: product(x) + 3 * x[:, 0] * x[:, 1] ** 2 - x[:, 0]
-    split, columns = split_of(function, monomials, 1500)
-    found = find_products(split, columns, 1, 0.2, np.random.default_rng(0))
-    assert found.error < 1e-2 * np.linalg.norm(split.held_out.target)
+    sample = sample_of(function, 1500)
+    found = find_products(sample, monomials(sample.x), 1, 0.2, np.random.default_rng(0))
+    assert found.error < 1e-2 * np.linalg.norm(sample.target[1500:])
 
 
 def test_no_product_is_found_in_noise():
-    split, columns = split_of(lambda x: x[:, 0] ** 3, monomials, 1000, noise=0.1)
-    assert find_products(split, columns, 4, 0.05, np.random.default_rng(0)).products == ()
+    sample = sample_of(lambda x: x[:, 0] ** 3, 1000, noise=0.1)
+    random = np.random.default_rng(0)
+    assert find_products(sample, monomials(sample.x), 4, 0.05, random).products == ()
 
 
 # ---- The stage ----

@@ -88,14 +88,19 @@ PATIENCE = 3
 PENALTY = 1e-4
 
 Product = tuple[Spline, ...]
+Columns = Float[np.ndarray, "rows columns"]
 
 
 class Sample(NamedTuple):
-    """Points in [-1, 1]^d with the square roots of their weights, and the target times these."""
+    """Points in [-1, 1]^d with the square roots of their weights, and the target times these.
+
+    The first `count` of them are fitted, the others are held out.
+    """
 
     x: Float[np.ndarray, "rows d"]
     weights: Column
     target: Column
+    count: int
 
     def column(self, product: Product) -> Column:
         """The values of a product, times the roots of the weights."""
@@ -103,47 +108,29 @@ class Sample(NamedTuple):
         return self.weights * np.prod(factors, axis=0)
 
 
-class Split(NamedTuple):
-    """The rows to fit and those held out."""
-
-    train: Sample
-    held_out: Sample
-
-
-class Columns(NamedTuple):
-    """What enters linearly, times the roots of the weights, at both kinds of rows."""
-
-    train: Float[np.ndarray, "rows columns"]
-    held_out: Float[np.ndarray, "others columns"]
-
-    def joined(self, other: "Columns") -> "Columns":
-        return Columns(*(np.hstack(both) for both in zip(self, other, strict=True)))
-
-
 class LinearFit(NamedTuple):
-    """Orthonormal combinations q of columns at the rows to fit, and the same ones elsewhere."""
+    """Combinations q of columns that are orthonormal on the rows to fit, at all rows."""
 
-    split: Split
+    sample: Sample
     q: Float[np.ndarray, "rows rank"]
-    held_out_q: Float[np.ndarray, "others rank"]
 
-    def rest(self, column: Column) -> Column:
-        """What the columns cannot fit."""
-        return column - self.q @ (self.q.T @ column)
+    @property
+    def fitted_q(self) -> Float[np.ndarray, "fitted rank"]:
+        return self.q[: self.sample.count]
 
     def error(self, product: Product | None = None) -> float:
         """The norm of the held-out residual: the best columns, next to a product as it is."""
-        train, held_out = self.split
-        left, missing = train.target, held_out.target
+        count, left = self.sample.count, self.sample.target
         if product is not None:
-            left, missing = left - train.column(product), missing - held_out.column(product)
-        return float(np.linalg.norm(self.held_out_q @ (self.q.T @ left) - missing))
+            left = left - self.sample.column(product)
+        predicted = self.q[count:] @ (self.fitted_q.T @ left[:count])
+        return float(np.linalg.norm(predicted - left[count:]))
 
 
-def linear_fit(split: Split, columns: Columns) -> LinearFit:
+def linear_fit(sample: Sample, columns: Columns) -> LinearFit:
     """Least squares on the independent columns."""
-    factors = orthonormalize(columns.train)
-    return LinearFit(split, factors.q, factors.at(columns.held_out))
+    factors = orthonormalize(columns[: sample.count])
+    return LinearFit(sample, np.concatenate([factors.q, factors.at(columns[sample.count :])]))
 
 
 class Found(NamedTuple):
@@ -155,26 +142,27 @@ class Found(NamedTuple):
 
 
 def find_products(
-    split: Split, columns: Columns, limit: int, gain: float, random: np.random.Generator
+    sample: Sample, columns: Columns, limit: int, gain: float, random: np.random.Generator
 ) -> Found:
-    """One product after another, while each lowers the held-out error by the fraction `gain`."""
-    none = Columns(*(side[:, :0] for side in columns))
-    linear = linear_fit(split, columns)
-    found = Found((), none, linear.error())
+    """One product after another, while each lowers the held-out error by the fraction `gain`.
+
+    `columns` are what enters linearly, times the roots of the weights.
+    """
+    linear = linear_fit(sample, columns)
+    found = Found((), columns[:, :0], linear.error())
     while len(found.products) < limit:
         product, error = _find_product(linear, random)
         if error > (1 - gain) * found.error:
             break
-        column = Columns(*(sample.column(product)[:, None] for sample in split))
-        products = found.columns.joined(column)
-        linear = linear_fit(split, columns.joined(products))
+        products = np.column_stack([found.columns, sample.column(product)])
+        linear = linear_fit(sample, np.hstack([columns, products]))
         found = Found((*found.products, product), products, linear.error())
     return found
 
 
 def _find_product(linear: LinearFit, random: np.random.Generator) -> tuple[Product, float]:
     """The product with the lowest held-out error among its refinements, and that error."""
-    x = linear.split.train.x
+    x = linear.sample.x[: linear.sample.count]
     starts = [_trained(linear, _start(x.shape[1], random)) for _ in range(STARTS)]
     product, residual = min(starts, key=lambda start: start[1] @ start[1])
     best, lowest, waited = product, np.inf, 0
@@ -223,8 +211,9 @@ def _trained(linear: LinearFit, product: Product) -> tuple[Product, Column]:
     The columns are eliminated: J^T (I - Q Q^T) J is the normal matrix of the splines, whose
     Jacobian J is sparse.
     """
-    train = linear.split.train
-    matrices = [s.matrix(train.x[:, i]) for i, s in enumerate(product)]
+    sample, q = linear.sample, linear.fitted_q
+    x, weights, target = (each[: sample.count] for each in sample[:3])
+    matrices = [s.matrix(x[:, i]) for i, s in enumerate(product)]
     start = np.concatenate([s.coefficients for s in product])
     sizes = [s.coefficients.size for s in product]
     ends = np.cumsum(sizes)[:-1]
@@ -234,17 +223,17 @@ def _trained(linear: LinearFit, product: Product) -> tuple[Product, Column]:
         return np.array([matrix @ coefficients for matrix, coefficients in each])
 
     def residual(unknowns: np.ndarray) -> np.ndarray:
-        column = train.weights * np.prod(factors(unknowns), axis=0)
-        return np.concatenate([linear.rest(column - train.target), penalty @ unknowns])
+        left = weights * np.prod(factors(unknowns), axis=0) - target
+        return np.concatenate([left - q @ (q.T @ left), penalty @ unknowns])
 
     def normal_equations(unknowns: np.ndarray, current: np.ndarray) -> NormalEquations:
-        jacobian = _jacobian(matrices, factors(unknowns), train.weights)
-        in_columns = jacobian.T @ linear.q
+        jacobian = _jacobian(matrices, factors(unknowns), weights)
+        in_columns = jacobian.T @ q
         gram = (jacobian.T @ jacobian + penalty.T @ penalty).toarray()
         gradient = scipy.sparse.vstack([jacobian, penalty]).T @ current
         return gram - in_columns @ in_columns.T, gradient
 
-    penalty = _second_differences(_jacobian(matrices, factors(start), train.weights), sizes)
+    penalty = _second_differences(_jacobian(matrices, factors(start), weights), sizes)
     unknowns, current = minimize(
         residual,
         normal_equations,
@@ -256,7 +245,7 @@ def _trained(linear: LinearFit, product: Product) -> tuple[Product, Column]:
     )
     each = zip(product, np.split(unknowns, ends), strict=True)
     trained = tuple(Spline(s.breaks, coefficients) for s, coefficients in each)
-    return trained, current[: len(train.x)]
+    return trained, current[: len(x)]
 
 
 def _jacobian(
@@ -327,33 +316,35 @@ class AddProducts(Stage):
         return trials, recorder.outcome(np.full(num_trials, CONVERGED), notes)
 
     def _products(
-        self, split: Split, terms: Columns, constant: Columns, random: np.random.Generator
+        self,
+        sample: Sample,
+        terms: Columns,
+        is_constant: Bool[np.ndarray, " columns"],
+        random: np.random.Generator,
     ) -> tuple[Product, ...]:
         """What was found with all terms, or with the constant alone if that is better with them."""
-        find = lambda columns: find_products(split, columns, self.limit, self.gain, random)
-        with_all, with_constant = find(terms), find(constant)
-        if linear_fit(split, terms.joined(with_constant.columns)).error() < with_all.error:
+        find = lambda columns: find_products(sample, columns, self.limit, self.gain, random)
+        with_all, with_constant = find(terms), find(terms[:, is_constant])
+        together = np.hstack([terms, with_constant.columns])
+        if linear_fit(sample, together).error() < with_all.error:
             return with_constant.products
         return with_all.products
 
 
 def _view(
     task: Task, parameters: Parameters, weights: Float[Array, " points"]
-) -> tuple[Split, Columns, Columns]:
-    """A trial's rows and its terms, with the bias as one more, and those that are constant."""
+) -> tuple[Sample, Columns, Bool[np.ndarray, " columns"]]:
+    """A trial's rows, its terms, with the bias as one more, and which of them are constant."""
     assert isinstance(task.held_out, Rows)
-    samples, tables = [], []
-    for rows, of_rows in ((task.data, weights), (task.held_out, task.held_out.weights)):
-        roots = np.asarray(of_rows, float)
-        table = np.asarray(rows.table, float)[:, np.asarray(parameters.keep_b)]
-        if parameters.bias is not None:
-            table = np.hstack([table, np.ones((len(table), 1))])
-        target = np.asarray(rows.target, float)[:, 0]
-        samples.append(Sample(np.asarray(rows.x, float), roots, roots * target))
-        tables.append(table)
-    is_constant = np.ptp(tables[0], axis=0) == 0
-    terms = Columns(*(s.weights[:, None] * t for s, t in zip(samples, tables, strict=True)))
-    return Split(*samples), terms, Columns(*(side[:, is_constant] for side in terms))
+    sides, count = (task.data, task.held_out), task.data.num_points
+    joined = lambda arrays: np.concatenate([np.asarray(each, float) for each in arrays])
+    roots = joined((weights, task.held_out.weights))
+    table = joined(rows.table for rows in sides)[:, np.asarray(parameters.keep_b)]
+    if parameters.bias is not None:
+        table = np.hstack([table, np.ones((len(table), 1))])
+    target = roots * joined(rows.target[:, 0] for rows in sides)
+    sample = Sample(joined(rows.x for rows in sides), roots, target, count)
+    return sample, roots[:, None] * table, np.ptp(table[:count], axis=0) == 0
 
 
 def _obstacle(task: Task, trials: Parameters) -> str:
