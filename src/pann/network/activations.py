@@ -178,11 +178,4 @@ ACTIVATIONS: dict[str, Activation] = {
 
 def activation_named(name: str | Activation) -> Activation:
     """Look an activation up by name; an `Activation` passes through, as `RePU(3)` does."""
-    if isinstance(name, Activation):
-        return name
-    if name not in ACTIVATIONS:
-        raise ValueError(
-            f"there is no activation '{name}'; choose one of {', '.join(ACTIVATIONS)}, "
-            "or pass an Activation such as RePU(3)"
-        )
-    return ACTIVATIONS[name]
+    return name if isinstance(name, Activation) else ACTIVATIONS[name]

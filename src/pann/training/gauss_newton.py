@@ -63,13 +63,10 @@ class GaussNewton(Stage):
         if self.damping <= 0:
             raise ValueError(f"damping must be positive, got {self.damping}")
 
+    # On a CPU the factorizations of each iteration go to OpenBLAS, whose threads spin while XLA's
+    # want the cores: next to another busy process that is tens of times slower.
+    @threadpool_limits.wrap(limits=1)
     def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
-        # On a CPU the factorizations of each iteration go to OpenBLAS, whose threads spin while
-        # XLA's want the cores: next to another busy process that is tens of times slower.
-        with threadpool_limits(1):
-            return self._run(task, trials)
-
-    def _run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
         recorder = Recorder(self, task, self.iterations)
         notes = []
         if task.loss.constraint in CONSTRAINTS or task.loss.constraint == "l1":

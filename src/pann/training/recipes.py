@@ -129,28 +129,18 @@ def describe(recipe: Recipe) -> str:
     return "(\n" + "".join(f"    {stage!r},\n" for stage in recipe) + ")"
 
 
-NAMES = ("default", "paper", "products")
+NAMED = {
+    "paper": (PAPER, "as in the paper"),
+    "products": (PRODUCTS, "products of splines together with the polynomial"),
+}
+NAMES = ("default", *NAMED)
 
 
 def recipe_named(recipe: str | Recipe, sizes: Sizes) -> tuple[Recipe, str]:
     """A recipe by name, or as given, with a sentence that says why these stages."""
-    if isinstance(recipe, str):
-        if recipe not in NAMES:
-            raise ValueError(
-                f"there is no recipe '{recipe}'; choose one of {', '.join(NAMES)}, or give a tuple "
-                "of stages such as (Adam(1000), LBFGS(100))"
-            )
-        if recipe == "products":
-            return PRODUCTS, "products of splines together with the polynomial"
-        return (PAPER, "as in the paper") if recipe == "paper" else default_recipe(sizes)
-    stages = tuple(recipe)
-    for stage in stages:
-        if not isinstance(stage, Stage):
-            raise ValueError(
-                f"a recipe is a tuple of stages, but it contains {stage!r}; write for instance "
-                "(Adam(1000), LBFGS(100))"
-            )
-    return stages, "as given"
+    if not isinstance(recipe, str):
+        return recipe, "as given"
+    return default_recipe(sizes) if recipe == "default" else NAMED[recipe]
 
 
 # ---- Training on rows in chunks, without the whole table ----
