@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from pann.network.activations import Activation, ReLU, Sin
 from pann.network.initialization import draw_slopes
 from pann.network.jets import (
+    Derivatives,
     Jet,
     Order,
     Orders,
@@ -27,7 +28,9 @@ from pann.network.jets import (
     activate,
     compose,
     degree,
+    gathered,
     identity,
+    in_terms,
     linear,
     nested,
     value_of,
@@ -54,15 +57,16 @@ class Embedding(eqx.Module):
 
 
 def embed(
-    embedding: Embedding | PointFunction | None, x: Float[Array, "points d"], wanted: Orders
+    embedding: Embedding | PointFunction | None, x: Float[Array, "points d"], wanted: Derivatives
 ) -> Jet:
     """Derivatives of what a network sees at the points: of the coordinates without an embedding."""
-    inputs = identity(x, wanted)
-    if embedding is None:
-        return inputs
+    orders = in_terms(wanted)
+    jet = identity(x, orders)
     if isinstance(embedding, Embedding):
-        return embedding.derivatives(inputs, wanted)
-    return nested(embedding, x, wanted)
+        jet = embedding.derivatives(jet, orders)
+    elif embedding is not None:
+        jet = nested(embedding, x, orders)
+    return gathered(jet, wanted)
 
 
 def _pure(orders: Orders) -> Orders:

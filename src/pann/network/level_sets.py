@@ -13,14 +13,12 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from pann.network.activations import Activation
-from pann.network.embeddings import PolynomialEmbedding
+from pann.network.embeddings import PolynomialEmbedding, embed
 from pann.network.jets import (
     Derivatives,
     Jet,
     compose,
     degree,
-    gathered,
-    in_terms,
     linear,
     multiply,
     propagated,
@@ -72,8 +70,7 @@ class LevelSets(eqx.Module):
     def derivatives(self, x: Float[Array, "points inputs"], orders: Derivatives) -> Jet:
         """These derivatives of psi at the points; every r from the same derivatives of f."""
         needed = propagated(orders)
-        value: Jet = {(0,) * self.num_inputs: x}
-        terms = gathered(self.polynomials.derivatives(value, in_terms(needed)), needed)
+        terms = embed(self.polynomials, x, needed)
         size = self.weights.shape[1]
         p = linear(self.weights, 0.0, {order: each[:, :size] for order, each in terms.items()})
         highest = max(map(degree, orders))

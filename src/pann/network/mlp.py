@@ -16,16 +16,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from pann.network.activations import Activation
 from pann.network.embeddings import Embedding, embed
 from pann.network.initialization import Glorot, Initialization
-from pann.network.jets import (
-    Derivatives,
-    Jet,
-    activate,
-    gathered,
-    in_terms,
-    linear,
-    multiply,
-    propagated,
-)
+from pann.network.jets import Derivatives, Jet, activate, linear, multiply, propagated
 from pann.runtime.platform import on_cpu
 
 
@@ -58,7 +49,8 @@ class MLP(eqx.Module):
 
     def derivatives(self, x: Float[Array, "points inputs"], orders: Derivatives) -> Jet:
         """These derivatives of psi at the points."""
-        jet, needed = _embedded(self.embedding, x, orders)
+        needed = propagated(orders)
+        jet = embed(self.embedding, x, needed)
         last = len(self.weights) - 1
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             wanted = needed if layer < last else orders
@@ -109,7 +101,8 @@ class ModifiedMLP(eqx.Module):
 
     def derivatives(self, x: Float[Array, "points inputs"], orders: Derivatives) -> Jet:
         """These derivatives of psi at the points."""
-        inputs, needed = _embedded(self.embedding, x, orders)
+        needed = propagated(orders)
+        inputs = embed(self.embedding, x, needed)
 
         def units(layer: tuple[Array, Array], z: Jet) -> Jet:
             return activate(self.activation, linear(*layer, z), needed)
@@ -142,14 +135,6 @@ class ModifiedMLP(eqx.Module):
 
 
 Network = MLP | ModifiedMLP
-
-
-def _embedded(
-    embedding: Embedding | None, x: Float[Array, "points inputs"], orders: Derivatives
-) -> tuple[Jet, Derivatives]:
-    """Derivatives of what the first layer sees, and those that the layers propagate."""
-    needed = propagated(orders)
-    return gathered(embed(embedding, x, in_terms(needed)), needed), needed
 
 
 def draw_network(
