@@ -13,7 +13,14 @@ from pann.methods.options import (
     documented,
     option,
 )
-from pann.network import Activation, EmbeddingOptions, Initialization, RandomFourier
+from pann.model.architecture import Architecture, layer_widths
+from pann.network import (
+    Activation,
+    EmbeddingOptions,
+    Initialization,
+    RandomFourier,
+    activation_named,
+)
 from pann.network.activations import ACTIVATIONS
 
 FIT = ("fit",)
@@ -62,3 +69,18 @@ class MLP:
             )
         if self.width == 0:
             raise ValueError("width=0 is no network; use pann.Polynomial(...), or network=None")
+
+    def architecture(
+        self, width: int, depth: int, activation: str | Activation, *, bias: bool, precision: str
+    ) -> Architecture:
+        """The network with these choices where it has none of its own; without a width, none."""
+        return Architecture(
+            widths=layer_widths(self.width or width, self.depth or depth),
+            activation=activation_named(self.activation or activation),
+            embedding=self.embedding,
+            dropout=self.dropout,
+            initialization=self.initialization,
+            bias=bias if self.bias is None else self.bias,
+            precision=precision,
+            gated=self.gated,
+        )

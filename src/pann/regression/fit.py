@@ -23,9 +23,8 @@ from pann.methods import (
     Training,
     check_verb,
 )
-from pann.model.architecture import Architecture, layer_widths
+from pann.model.architecture import Architecture
 from pann.model.pann import MAX_ROWS, PANN, Parameters
-from pann.network import activation_named
 from pann.points import Points
 from pann.regression.samples import Data, Samples, check_samples
 from pann.runtime import chunks
@@ -217,21 +216,10 @@ def _network_of(method: FitMethod) -> MLP | None:
 
 def architecture_of(method: FitMethod, basis: Basis, precision: str) -> Architecture:
     """The network of a method with every size; it has no layers where there is none."""
-    network = _network_of(method)
-    widths: tuple[int, ...] = ()
-    if network is not None:
-        width = DEFAULT_WIDTH if network.width is None else network.width
-        widths = layer_widths(width, DEFAULT_DEPTH if network.depth is None else network.depth)
-    network = network or MLP()
-    return Architecture(
-        widths=widths,
-        activation=activation_named(network.activation or "tanh"),
-        embedding=network.embedding,
-        dropout=network.dropout,
-        initialization=network.initialization,
-        bias=basis.num_terms == 0 if network.bias is None else network.bias,
-        precision=precision,
-        gated=network.gated,
+    network, bias = _network_of(method), basis.num_terms == 0
+    width = 0 if network is None else DEFAULT_WIDTH
+    return (network or MLP()).architecture(
+        width, DEFAULT_DEPTH, "tanh", bias=bias, precision=precision
     )
 
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from pann.basis import Basis, WholeBasis, make_basis
 from pann.domain import Box
 from pann.methods import MLP, Hybrid, Polynomial, RunOptions, Training, check_verb
-from pann.model.architecture import Architecture, layer_widths
-from pann.network import Circles, EmbeddingOptions, RandomFourier, activation_named
+from pann.model.architecture import Architecture
+from pann.network import Circles, EmbeddingOptions, RandomFourier
 from pann.network.taylor import smoothness
 from pann.pde.checks import checked, has_integrals
 from pann.pde.fields import Order
@@ -133,20 +133,13 @@ def _architectures(
     has_network = network is not None or isinstance(method, Hybrid)
     network = MLP() if network is None else network
     usual, depth = (PAPER_WIDTH, PAPER_DEPTH) if by_gradient else (DEFAULT_WIDTH, DEFAULT_DEPTH)
-    width = (network.width or usual) if has_network else 0
-    activations = PAPER_ACTIVATIONS if by_gradient else DEFAULT_ACTIVATIONS
+    network = dataclasses.replace(network, embedding=_periodic(problem.domain, network.embedding))
+    choices = PAPER_ACTIVATIONS if by_gradient else DEFAULT_ACTIVATIONS
     return [
-        Architecture(
-            widths=layer_widths(width, network.depth or depth),
-            activation=activation_named(choice),
-            embedding=_periodic(problem.domain, network.embedding),
-            dropout=0.0,
-            initialization=None,
-            bias=False,
-            precision=precision,
-            gated=network.gated,
+        network.architecture(
+            usual if has_network else 0, depth, choice, bias=False, precision=precision
         )
-        for choice in (activations if network.activation is None else (network.activation,))
+        for choice in (choices if network.activation is None else (network.activation,))
     ]
 
 

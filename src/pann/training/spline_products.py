@@ -94,13 +94,13 @@ Columns = Float[np.ndarray, "rows columns"]
 class Sample(NamedTuple):
     """Points in [-1, 1]^d with the square roots of their weights, and the target times these.
 
-    The first `count` of them are fitted, the others are held out.
+    The first `num_fitted` of them are fitted, the others are held out.
     """
 
     x: Float[np.ndarray, "rows d"]
     weights: Column
     target: Column
-    count: int
+    num_fitted: int
 
     def column(self, product: Product) -> Column:
         """The values of a product, times the roots of the weights."""
@@ -116,11 +116,11 @@ class LinearFit(NamedTuple):
 
     @property
     def fitted_q(self) -> Float[np.ndarray, "fitted rank"]:
-        return self.q[: self.sample.count]
+        return self.q[: self.sample.num_fitted]
 
     def error(self, product: Product | None = None) -> float:
         """The norm of the held-out residual: the best columns, next to a product as it is."""
-        count, left = self.sample.count, self.sample.target
+        count, left = self.sample.num_fitted, self.sample.target
         if product is not None:
             left = left - self.sample.column(product)
         predicted = self.q[count:] @ (self.fitted_q.T @ left[:count])
@@ -129,8 +129,8 @@ class LinearFit(NamedTuple):
 
 def linear_fit(sample: Sample, columns: Columns) -> LinearFit:
     """Least squares on the independent columns."""
-    factors = orthonormalize(columns[: sample.count])
-    return LinearFit(sample, np.concatenate([factors.q, factors.at(columns[sample.count :])]))
+    factors = orthonormalize(columns[: sample.num_fitted])
+    return LinearFit(sample, np.concatenate([factors.q, factors.at(columns[sample.num_fitted :])]))
 
 
 class Found(NamedTuple):
@@ -162,7 +162,7 @@ def find_products(
 
 def _find_product(linear: LinearFit, random: np.random.Generator) -> tuple[Product, float]:
     """The product with the lowest held-out error among its refinements, and that error."""
-    x = linear.sample.x[: linear.sample.count]
+    x = linear.sample.x[: linear.sample.num_fitted]
     starts = [_trained(linear, _start(x.shape[1], random)) for _ in range(STARTS)]
     product, residual = min(starts, key=lambda start: start[1] @ start[1])
     best, lowest, waited = product, np.inf, 0
@@ -212,7 +212,7 @@ def _trained(linear: LinearFit, product: Product) -> tuple[Product, Column]:
     Jacobian J is sparse.
     """
     sample, q = linear.sample, linear.fitted_q
-    x, weights, target = (each[: sample.count] for each in sample[:3])
+    x, weights, target = (each[: sample.num_fitted] for each in sample[:3])
     matrices = [s.matrix(x[:, i]) for i, s in enumerate(product)]
     start = np.concatenate([s.coefficients for s in product])
     sizes = [s.coefficients.size for s in product]
