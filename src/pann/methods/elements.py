@@ -4,8 +4,6 @@ import dataclasses
 
 from pann.methods.options import Real, Whole, check_options, documented, option
 
-SOLVE = ("solve",)
-
 
 @documented
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
@@ -17,34 +15,29 @@ class Elements:
         "degree along each axis that elements begin with, by default 16, 12 and 6 in one, two and "
         "three dimensions",
         Whole(3),
-        verbs=SOLVE,
     )
     highest_degree: int | None = option(
         None,
         "degree from which on an element is cut, by default half as much again as it begins with",
         Whole(3),
-        verbs=SOLVE,
     )
     tail: float | None = option(
         None,
         "largest tail of the coefficients on an element, and largest residual there in units of u, "
         "relative to the field; by default 1e-11, 1e-8 and 1e-6 in one, two and three dimensions",
         Real(above=0.0, below=1.0),
-        verbs=SOLVE,
     )
     max_unknowns: int | None = option(
         None,
         "coefficients of all fields from which on elements are not cut further, 200,000 by "
         "default, 60,000 in three dimensions (in windows of time: in each of them)",
         Whole(100),
-        verbs=SOLVE,
     )
     windows: int | str = option(
         "auto",
         "windows of time one after another, each with elements of its own; auto: as many as keep "
         "each of them small",
         Whole(1, words=("auto",)),
-        verbs=SOLVE,
     )
 
     def __post_init__(self) -> None:

@@ -38,10 +38,7 @@ class ChunkedData(TrainingRows):
     weights: Float[Array, " points"]
     basis: Basis = eqx.field(static=True)
     chunking: Chunking = eqx.field(static=True)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return ("data",)
+    names = ("data",)
 
     @property
     def num_points(self) -> int:

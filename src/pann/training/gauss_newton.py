@@ -37,6 +37,7 @@ from pann.training.task import (
     Recorder,
     Stage,
     Task,
+    check_counts,
     choose,
 )
 
@@ -57,9 +58,7 @@ class GaussNewton(Stage):
     record_every: int = 5
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "patience", "record_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        check_counts(self, "iterations", "patience", "record_every")
         if self.damping <= 0:
             raise ValueError(f"damping must be positive, got {self.damping}")
 

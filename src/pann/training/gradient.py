@@ -35,6 +35,7 @@ from pann.training.task import (
     Recorder,
     Stage,
     Task,
+    check_counts,
     choose,
     map_trials,
     saved_history,
@@ -154,6 +155,9 @@ class GradientStage(Stage):
     ) -> tuple[Evaluated, PyTree, Bool[Array, ""]]:
         """The next point, and whether it is stuck; figures may be those before the step."""
 
+    def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
+        return descend(self, task, trials)
+
 
 @dataclasses.dataclass(frozen=True)
 class Adam(GradientStage):
@@ -173,7 +177,7 @@ class Adam(GradientStage):
     tolerance = 0.0
 
     def __post_init__(self) -> None:
-        _check_counts(self, "steps", "batch_size", "patience", "record_every")
+        check_counts(self, "steps", "batch_size", "patience", "record_every")
         if self.balance is not None and self.balance.every % self.record_every:
             raise ValueError(
                 f"the weights are balanced every {self.balance.every} steps, but only between "
@@ -206,9 +210,6 @@ class Adam(GradientStage):
             return optax.adamw(rate, weight_decay=self.weight_decay)
         return optax.adam(rate)
 
-    def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
-        return descend(self, task, trials)
-
 
 @dataclasses.dataclass(frozen=True)
 class LBFGS(GradientStage):
@@ -224,7 +225,7 @@ class LBFGS(GradientStage):
     batch_size = patience = balance = None
 
     def __post_init__(self) -> None:
-        _check_counts(self, "iterations", "memory", "record_every")
+        check_counts(self, "iterations", "memory", "record_every")
 
     @property
     def num_steps(self) -> int:
@@ -241,16 +242,6 @@ class LBFGS(GradientStage):
     ) -> tuple[Evaluated, PyTree, Bool[Array, ""]]:
         after, memory, is_stuck, _ = lbfgs.iterate(evaluate, point, memory)
         return after, memory, is_stuck
-
-    def run(self, task: Task, trials: Parameters) -> tuple[Parameters, Outcome]:
-        return descend(self, task, trials)
-
-
-def _check_counts(stage: Stage, *names: str) -> None:
-    for name in names:
-        value = getattr(stage, name)
-        if value is not None and value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value} in {stage}")
 
 
 # ---- The loop ----

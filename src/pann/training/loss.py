@@ -93,10 +93,7 @@ class Rows(TrainingRows):
     table: Float[Array, "points terms"]
     target: Float[Array, "points outputs"]
     weights: Float[Array, " points"]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return ("data",)
+    names = ("data",)
 
     @property
     def num_points(self) -> int:
@@ -211,14 +208,8 @@ class Loss:
             return functools.partial(constraint_norm, weak[0], norm="spectral")
         return functools.partial(squared_norm, weak[0])
 
-    def total(
-        self,
-        parameters: Parameters,
-        rows: TrainingRows,
-        projector: Float[Array, "points rank"] | None = None,
-        key: PRNGKeyArray | None = None,
-    ) -> Float[Array, ""]:
-        return weighted_sum(self.terms(parameters, rows, projector, key), parameters)
+    def total(self, parameters: Parameters, rows: TrainingRows) -> Float[Array, ""]:
+        return weighted_sum(self.terms(parameters, rows), parameters)
 
 
 def weighted_sum(terms: Mapping[str, Float[Array, ""]], parameters: Parameters) -> Float[Array, ""]:

@@ -31,6 +31,7 @@ from pann.training.task import (
     Recorder,
     Stage,
     Task,
+    check_counts,
     choose,
     unstack,
 )
@@ -290,8 +291,7 @@ class AddProducts(Stage):
     gain: float = 0.2
 
     def __post_init__(self) -> None:
-        if self.limit < 1:
-            raise ValueError(f"limit must be at least 1, got {self.limit}")
+        check_counts(self, "limit")
         if not 0 <= self.gain < 1:
             raise ValueError(f"gain is a fraction in [0, 1), got {self.gain:g}")
 

@@ -153,6 +153,13 @@ class Stage(abc.ABC):
     def run(self, task: Task, trials: Parameters) -> tuple[Parameters, "Outcome"]: ...
 
 
+def check_counts(stage: Stage, *names: str) -> None:
+    for name in names:
+        value = getattr(stage, name)
+        if value is not None and value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value} in {stage}")
+
+
 @dataclasses.dataclass(frozen=True)
 class Outcome:
     """What a stage did: why each trial stopped, its history, and notes for the user.
