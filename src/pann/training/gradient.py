@@ -338,32 +338,44 @@ def _advance(
     ) -> tuple[_State, Terms]:
         (state, weight, own), ((rows, held_out), common) = trial, shared
         weighted = eqx.tree_at(lambda r: r.weights, rows, weight)
-        descent = _descent(stage, loss, weighted, common if own is None else own, state)
+        descent = _Descent(stage, loss, weighted, common if own is None else own, state)
         return descent.advance(state, count, held_out)
 
     return map_trials(one, cases, (states, weights, factors.own), (shared, factors.common))
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class _Descent:
     """The loss of one trial as a function of one vector, for the steps between two records.
 
     An optimizer that goes leaf by leaf would spend its time on calls.
     """
 
-    stage: GradientStage
-    loss: Loss
-    rows: TrainingRows
-    factors: QR | None
-    fixed: Parameters
-    vector: Float[Array, " size"]
-    tree_of: Callable[[Float[Array, " size"]], Parameters]
-    key: PRNGKeyArray
-    order: Int[Array, " points"] | None
-
-    @property
-    def projector(self) -> Float[Array, "points rank"] | None:
-        return None if self.factors is None else self.factors.q
+    def __init__(
+        self,
+        stage: GradientStage,
+        loss: Loss,
+        rows: TrainingRows,
+        factors: QR | None,
+        state: _State,
+    ):
+        self.stage, self.loss, self.rows, self.factors = stage, loss, rows, factors
+        self.projector = None if factors is None else factors.q
+        moving, fixed = eqx.partition(state.parameters, trainable(state.parameters))
+        balance, weights = stage.balance, state.parameters.balance
+        if balance is not None and weights:
+            terms_of = lambda moving: loss.terms(eqx.combine(moving, fixed), rows, self.projector)
+            balanced = jax.lax.cond(
+                state.step % balance.every == 0,
+                lambda: balance.update(weights, terms_of, moving),
+                lambda: weights,
+            )
+            fixed = eqx.tree_at(lambda p: p.balance, fixed, balanced)
+        self.fixed = fixed
+        self.vector, self.tree_of = ravel_pytree(moving)
+        self.key = jax.random.fold_in(state.key, state.step)
+        self.order = None
+        if stage.batch_size is not None:
+            self.order = jax.random.permutation(self.key, rows.num_points)
 
     def parameters(self, vector: Float[Array, " size"]) -> Parameters:
         return eqx.combine(self.tree_of(vector), self.fixed)
@@ -453,27 +465,6 @@ class _Descent:
             return parameters, dict(self.loss.terms(parameters, self.rows, self.projector))
         # A pass over all rows at each record would cost more than the steps between them.
         return parameters, {name: value / count for name, value in sums.items()}
-
-
-def _descent(
-    stage: GradientStage, loss: Loss, rows: TrainingRows, factors: QR | None, state: _State
-) -> _Descent:
-    moving, fixed = eqx.partition(state.parameters, trainable(state.parameters))
-    balance, weights = stage.balance, state.parameters.balance
-    if balance is not None and weights:
-        projector = None if factors is None else factors.q
-        terms_of = lambda moving: loss.terms(eqx.combine(moving, fixed), rows, projector)
-        balanced = jax.lax.cond(
-            state.step % balance.every == 0,
-            lambda: balance.update(weights, terms_of, moving),
-            lambda: weights,
-        )
-        fixed = eqx.tree_at(lambda p: p.balance, fixed, balanced)
-    vector, tree_of = ravel_pytree(moving)
-    key, order = jax.random.fold_in(state.key, state.step), None
-    if stage.batch_size is not None:
-        order = jax.random.permutation(key, rows.num_points)
-    return _Descent(stage, loss, rows, factors, fixed, vector, tree_of, key, order)
 
 
 def _largest(vector: Float[Array, " parameters"]) -> Float[Array, ""]:
