@@ -2,31 +2,19 @@
 
 import dataclasses
 
-from pann.basis import WholeBasis
 from pann.methods.collocation import Collocation
 from pann.methods.mlp import MLP
-from pann.methods.options import (
-    Choice,
-    Whole,
-    check_options,
-    documented,
-    group,
-    option,
-)
+from pann.methods.options import Choice, Whole, documented, group, option
 from pann.methods.polynomial import (
-    axes_option,
-    basis_option,
-    c_option,
-    check_degree,
+    OptionsOfBothVerbs,
     collocation_option,
-    degree_option,
     preconditioner_option,
 )
 
 
 @documented
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
-class Hybrid:
+class Hybrid(OptionsOfBothVerbs):
     """Both halves; the polynomial's coefficients are eliminated in every Levenberg-Marquardt step.
 
     For an equation the polynomial is solved for first. A network of a given width is trained in any
@@ -34,10 +22,6 @@ class Hybrid:
     that falls.
     """
 
-    degree: int | str | None = degree_option()
-    basis: WholeBasis | None = basis_option()
-    axes: tuple[str, ...] | None = axes_option()
-    c: float | None = c_option()
     network: MLP | None = group(None, MLP, "the network; by default one chosen by the verb")
     iterations: int = option(
         200, "largest number of Levenberg-Marquardt steps", Whole(0), verbs=("solve",)
@@ -50,7 +34,3 @@ class Hybrid:
     )
     preconditioner: bool = preconditioner_option()
     collocation: Collocation = collocation_option()
-
-    def __post_init__(self) -> None:
-        check_options(self)
-        check_degree(self)

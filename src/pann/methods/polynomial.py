@@ -20,33 +20,46 @@ from pann.methods.options import (
 SOLVE = ("solve",)
 
 
-def degree_option() -> Any:
-    return option(
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+class PolynomialOptions:
+    """Options of the polynomial half, of every method that has one."""
+
+    degree: int | str | None = option(
         "auto",
         "degree of the polynomial; auto raises it until an equation is resolved, and for data "
         "takes the largest up to 8 with three rows for each term; None leaves the polynomial out "
         "(data only)",
         Whole(words=("auto",), none=True),
     )
-
-
-def basis_option() -> Any:
-    return option(
+    basis: WholeBasis | None = option(
         None, "a basis of your own instead, `pann.make_basis(...)`", Instance((Basis, ShapeBasis))
     )
 
 
-def axes_option() -> Any:
-    return option(None, "axes that the polynomial sees, all by default", Texts(), verbs=SOLVE)
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+class OptionsOfBothVerbs(PolynomialOptions):
+    """Those of methods that solve equations as well."""
 
-
-def c_option() -> Any:
-    return option(
-        None,
-        "degree by the paper's rule, ceil(c N) + 8 for N points",
-        Real(least=0.0),
-        verbs=SOLVE,
+    axes: tuple[str, ...] | None = option(
+        None, "axes that the polynomial sees, all by default", Texts(), verbs=SOLVE
     )
+    c: float | None = option(
+        None, "degree by the paper's rule, ceil(c N) + 8 for N points", Real(least=0.0), verbs=SOLVE
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.basis is not None and (self.degree != "auto" or self.c is not None):
+            raise ValueError(
+                "degree and c have no effect with a basis of your own; leave them out, or give "
+                "make_basis that degree"
+            )
+        if self.basis is not None and self.axes is not None:
+            raise ValueError("a basis has its own axes; leave axes out")
+        if self.c is not None and self.degree != "auto":
+            raise ValueError(
+                f"degree={self.degree} and c={self.c:g} both give the degree; use one of them"
+            )
 
 
 def preconditioner_option() -> Any:
@@ -66,33 +79,13 @@ def collocation_option() -> Any:
 
 @documented
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
-class Polynomial:
+class Polynomial(OptionsOfBothVerbs):
     """The polynomial alone, by least squares; for equations by Gauss-Newton steps."""
 
-    degree: int | str | None = degree_option()
-    basis: WholeBasis | None = basis_option()
-    axes: tuple[str, ...] | None = axes_option()
-    c: float | None = c_option()
     preconditioner: bool = preconditioner_option()
     collocation: Collocation = collocation_option()
 
     def __post_init__(self) -> None:
-        check_options(self)
-        check_degree(self)
+        super().__post_init__()
         if self.degree is None:
             raise ValueError("a polynomial has a degree; give one, or degree='auto'")
-
-
-def check_degree(method: Any) -> None:
-    """Refuse more than one of degree, c and a basis, for any method that has them."""
-    if method.basis is not None and (method.degree != "auto" or method.c is not None):
-        raise ValueError(
-            "degree and c have no effect with a basis of your own; leave them out, or give "
-            "make_basis that degree"
-        )
-    if method.basis is not None and method.axes is not None:
-        raise ValueError("a basis has its own axes; leave axes out")
-    if method.c is not None and method.degree != "auto":
-        raise ValueError(
-            f"degree={method.degree} and c={method.c:g} both give the degree; use one of them"
-        )

@@ -2,18 +2,14 @@
 
 import dataclasses
 
-from pann.basis import Basis
 from pann.methods.options import check_options, documented
-from pann.methods.polynomial import basis_option, degree_option
+from pann.methods.polynomial import PolynomialOptions
 
 
 @documented
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
-class Products:
+class Products(PolynomialOptions):
     """Polynomial by least squares, then products of one-dimensional splines on what it leaves."""
-
-    degree: int | str | None = degree_option()
-    basis: Basis | None = basis_option()
 
     def __post_init__(self) -> None:
         check_options(self)

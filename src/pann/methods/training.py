@@ -3,7 +3,6 @@
 import dataclasses
 from typing import Any
 
-from pann.basis import WholeBasis
 from pann.methods.collocation import Collocation
 from pann.methods.mlp import MLP
 from pann.methods.options import (
@@ -12,20 +11,11 @@ from pann.methods.options import (
     Instance,
     Real,
     Texts,
-    check_options,
     documented,
     group,
     option,
 )
-from pann.methods.polynomial import (
-    SOLVE,
-    axes_option,
-    basis_option,
-    c_option,
-    check_degree,
-    collocation_option,
-    degree_option,
-)
+from pann.methods.polynomial import SOLVE, OptionsOfBothVerbs, collocation_option
 from pann.pde.rows import Causal
 from pann.training import GradNorm, Recipe, Stage
 from pann.training.loss import CONSTRAINT_NAMES, NORMS, REDUCTIONS
@@ -35,7 +25,7 @@ WEIGHTINGS: dict[str, Any] = {"gradnorm": GradNorm(), "causal": Causal()}
 
 @documented
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
-class Training:
+class Training(OptionsOfBothVerbs):
     """Stages one after another on both halves together; `Training.paper()` is the paper's way."""
 
     stages: Recipe | None = option(
@@ -43,10 +33,6 @@ class Training:
         "tuple of stages such as (Adam(1000), LBFGS(100), Prune(1e-4)); None: the paper's",
         Instance((tuple,)),
     )
-    degree: int | str | None = degree_option()
-    basis: WholeBasis | None = basis_option()
-    axes: tuple[str, ...] | None = axes_option()
-    c: float | None = c_option()
     network: MLP | None = group(MLP(), MLP, "the network; None leaves it out")
     constraint: str = option(
         "none",
@@ -80,8 +66,7 @@ class Training:
                         f"stages are a tuple of stages, but it contains {stage!r}; write for "
                         "instance (Adam(1000), LBFGS(100))"
                     )
-        check_options(self)
-        check_degree(self)
+        super().__post_init__()
         kinds = [type(WEIGHTINGS.get(each, each)) for each in self.weighting]
         if len(set(kinds)) < len(kinds):
             raise ValueError(f"the same weighting is given twice: {self.weighting}")
