@@ -15,7 +15,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int
 
 from pann.basis import WholeBasis
 from pann.domain import Box
@@ -35,7 +35,7 @@ from pann.runtime import chunks
 from pann.runtime.chunks import Chunking, InChunks
 from pann.runtime.platform import on_cpu
 from pann.training.chunked_rows import only
-from pann.training.loss import CONSTRAINT, Measure, TrainingRows, halves
+from pann.training.loss import CONSTRAINT, Measure, SumOptions, Terms, TrainingRows, halves
 
 # The number of points in each interval of time, among the sums.
 COUNTS = "counts"
@@ -117,14 +117,8 @@ class EquationRows(TrainingRows):
     def num_points(self) -> int:
         return self.inside.num_points
 
-    def squares(
-        self,
-        parameters: Parameters,
-        projector: Float[Array, "points rank"] | None,
-        key: PRNGKeyArray | None,
-        reduction: str,
-        measure: Measure | None = None,
-    ) -> dict[str, Float[Array, ""]]:
+    def squares(self, parameters: Parameters, options: SumOptions) -> Terms:
+        measure = options.measure
         is_one_number = measure is None and self.causal is None
         if isinstance(self.inside, Block) and (self._num_pieces == 1 or not is_one_number):
             whole = Piece(self.inside, self.weights, self.intervals)
@@ -142,7 +136,7 @@ class EquationRows(TrainingRows):
             # A block's own weights make its sum of squares a mean over its points.
             sums = self.num_points * found[self.inside.name]
             found[self.inside.name] = self.causal.mean(sums, found.pop(COUNTS))
-        if reduction == "sum":
+        if options.reduction == "sum":
             found |= {block.name: block.num_points * found[block.name] for block in self.blocks}
         return found
 
@@ -222,7 +216,7 @@ class EquationRows(TrainingRows):
 
     def error(self, parameters: Parameters) -> Float[Array, ""]:
         """The root of all sums of squares, each a mean."""
-        squares = self.squares(parameters, None, None, "mean")
+        squares = self.squares(parameters, SumOptions("mean"))
         return jnp.sqrt(functools.reduce(jnp.add, squares.values()))
 
     def take(self, chosen: Int[Array, " chosen"] | slice) -> "EquationRows":

@@ -14,7 +14,7 @@ from pann.model.pann import Parameters
 from pann.runtime import chunks
 from pann.runtime.chunks import Chunking, InChunks
 from pann.training.constraints import Half
-from pann.training.loss import Measure, Rows, TrainingRows
+from pann.training.loss import Measure, Rows, SumOptions, Terms, TrainingRows
 
 Chunk = tuple[Float[Array, "size d"], Float[Array, "size outputs"], Float[Array, " size"]]
 
@@ -49,19 +49,12 @@ class ChunkedData(TrainingRows):
         arrays = self.x, self.target, self.weights.reshape(self.x.shape[:2])
         return InChunks(arrays, self.chunking, _WithTable(self.basis))
 
-    def squares(
-        self,
-        parameters: Parameters,
-        projector: Float[Array, "points rank"] | None,
-        key: PRNGKeyArray | None,
-        reduction: str,
-        measure: Measure | None = None,
-    ) -> dict[str, Float[Array, ""]]:
-        assert projector is None, "a projector is as large as the table"
-        of_chunk = functools.partial(_sums, measure=measure)
-        given = self._rows, key
+    def squares(self, parameters: Parameters, options: SumOptions) -> Terms:
+        assert options.projector is None, "a projector is as large as the table"
+        of_chunk = functools.partial(_sums, measure=options.measure)
+        given = self._rows, options.key
         sums = chunks.sum_over(of_chunk, self.chunking.num_chunks, parameters, given)
-        factor = 1 / self.num_points if reduction == "mean" else 1.0
+        factor = 1 / self.num_points if options.reduction == "mean" else 1.0
         return sums | {"data": factor * sums["data"]}
 
     def density(self, squares: Float[Array, " terms"]) -> Float[Array, " points"]:
@@ -72,7 +65,7 @@ class ChunkedData(TrainingRows):
 
         def one(rows: Rows) -> tuple[Array, Array]:
             size = jnp.sum((rows.weights[:, None] * rows.target) ** 2)
-            return rows.squares(parameters, None, None, "sum")["data"], size
+            return rows.squares(parameters, SumOptions())["data"], size
 
         difference, size = self._rows.total(one)
         return jnp.sqrt(difference / jnp.where(size > 0, size, 1.0))
@@ -89,11 +82,11 @@ def _sums(
     number: Int[Array, ""],
     *,
     measure: Measure | None,
-) -> dict[str, Float[Array, ""]]:
+) -> Terms:
     rows, key = given
     own = None if key is None else jax.random.fold_in(key, number)
     measured = None if measure is None else only(rows.chunking.is_point(number), measure)
-    return rows.chunk(number).squares(parameters, None, own, "sum", measured)
+    return rows.chunk(number).squares(parameters, SumOptions(key=own, measure=measured))
 
 
 def only(real: Array, measure: Measure) -> Measure:

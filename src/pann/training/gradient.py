@@ -24,7 +24,7 @@ from pann.numerics.lbfgs import Evaluate, Evaluated
 from pann.numerics.least_squares import QR
 from pann.runtime.compile import compiled
 from pann.training.linear import TrialFactors, factorize_trials, solve_polynomial, solve_trials
-from pann.training.loss import Loss, Rows, TrainingRows, weighted_sum
+from pann.training.loss import Loss, Rows, Terms, TrainingRows, weighted_sum
 from pann.training.task import (
     CONVERGED,
     HELD_OUT,
@@ -83,7 +83,6 @@ class Stepwise(Rate):
 
 # ---- Balanced terms ----
 
-Terms = dict[str, Float[Array, ""]]
 # Of the mean length: gradients count as at least that long.
 SMALLEST_LENGTH = 1e-3
 

@@ -11,6 +11,7 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -33,6 +34,16 @@ REDUCTIONS = ("mean", "sum")
 CONSTRAINT = "constraint"
 # What the two halves at some points add to the constraint.
 Measure = Callable[[Half, Half], Float[Array, ""]]
+Terms = dict[str, Float[Array, ""]]
+
+
+class SumOptions(NamedTuple):
+    """How squares are summed: of projected residuals, with dropout by a key, next to a measure."""
+
+    reduction: str = "sum"
+    projector: Float[Array, "points rank"] | None = None
+    key: PRNGKeyArray | None = None
+    measure: Measure | None = None
 
 
 class TrainingRows(eqx.Module):
@@ -51,14 +62,7 @@ class TrainingRows(eqx.Module):
         """The points that minibatches are drawn from, and that the constraints see."""
 
     @abc.abstractmethod
-    def squares(
-        self,
-        parameters: Parameters,
-        projector: Float[Array, "points rank"] | None,
-        key: PRNGKeyArray | None,
-        reduction: str,
-        measure: Measure | None = None,
-    ) -> dict[str, Float[Array, ""]]:
+    def squares(self, parameters: Parameters, options: SumOptions) -> Terms:
         """Each sum of squares by name, and what the points measure as `CONSTRAINT`."""
 
     @abc.abstractmethod
@@ -99,25 +103,17 @@ class Rows(TrainingRows):
     def num_points(self) -> int:
         return self.x.shape[0]
 
-    def squares(
-        self,
-        parameters: Parameters,
-        projector: Float[Array, "points rank"] | None,
-        key: PRNGKeyArray | None,
-        reduction: str,
-        measure: Measure | None = None,
-    ) -> dict[str, Float[Array, ""]]:
-        features = parameters.features(self.x, key)
+    def squares(self, parameters: Parameters, options: SumOptions) -> Terms:
+        features = parameters.features(self.x, options.key)
         residual = parameters.network_output(features) - self.target
-        if projector is None:
+        if options.projector is None:
             residual = residual + parameters.polynomial_output(self.table)
-        residual = project(self.weights[:, None] * residual, projector)
+        residual = project(self.weights[:, None] * residual, options.projector)
         data = jnp.sum(residual**2)
-        if reduction == "mean":
-            data = data / self.num_points
-        if measure is None:
-            return {"data": data}
-        return {"data": data, CONSTRAINT: measure(*halves(parameters, features, self.table))}
+        terms = {"data": data / self.num_points if options.reduction == "mean" else data}
+        if options.measure is not None:
+            terms[CONSTRAINT] = options.measure(*halves(parameters, features, self.table))
+        return terms
 
     def density(self, squares: Float[Array, " terms"]) -> Float[Array, " points"]:
         return self.table**2 @ squares
@@ -181,10 +177,10 @@ class Loss:
         rows: TrainingRows,
         projector: Float[Array, "points rank"] | None = None,
         key: PRNGKeyArray | None = None,
-    ) -> dict[str, Float[Array, ""]]:
+    ) -> Terms:
         """Each term of the loss by name; their sum is what gradient training minimizes."""
         measure = self._measure(parameters)
-        terms = rows.squares(parameters, projector, key, self.reduction, measure)
+        terms = rows.squares(parameters, SumOptions(self.reduction, projector, key, measure))
         if measure is not None:
             norm = terms[CONSTRAINT] if self.norm == "spectral" else root(terms[CONSTRAINT])
             terms[CONSTRAINT] = norm if self.mixed else self.constraint_weight * norm
