@@ -13,10 +13,16 @@ import pann
 from benchmarks.shape_problems import PROBLEMS
 from benchmarks.shape_problems.harmonic import Laplace
 from pann.basis import ShapeBasis, Singular
-from pann.basis.singular import LOG_RADIUS, LOGARITHM, PLAIN
+from pann.basis.singular import (
+    CUT_SHORT,
+    CUT_SHORT_LOGARITHM,
+    LOG_RADIUS,
+    LOGARITHM,
+    PLAIN,
+)
 from pann.pde.checks import checked
 from pann.points import graded, sobol, uniform
-from pann.shapes import Ball, Disk, Polygon, Rectangle
+from pann.shapes import Ball, Disk, Ellipse, Polygon, Rectangle
 from pann.solvers.newton import Unknowns, full_step
 from pann.solvers.setup import Setup
 from pann.solvers.shape_rows import ShapeRows
@@ -49,7 +55,7 @@ def test_polynomials_of_a_shape_are_all_polynomials_of_their_degree(shape, rng):
         np.testing.assert_allclose(basis.table(points, order) @ b, true, atol=1e-11)
 
 
-@pytest.mark.parametrize("kind", [PLAIN, LOGARITHM, LOG_RADIUS])
+@pytest.mark.parametrize("kind", [PLAIN, LOGARITHM, LOG_RADIUS, CUT_SHORT, CUT_SHORT_LOGARITHM])
 @pytest.mark.parametrize("order", [(1, 0), (0, 2), (1, 1), (2, 1)])
 def test_derivatives_of_singular_functions(kind, order):
     """By nested automatic differentiation of r^a exp(i b theta) times logarithms."""
@@ -57,8 +63,10 @@ def test_derivatives_of_singular_functions(kind, order):
 
     def function(x, y):
         w = (x - center[0] + 1j * (y - center[1])) * np.exp(-1j * direction) / scale
+        w = w / (w - 1) if kind >= CUT_SHORT else w
         r, theta = jnp.abs(w), jnp.angle(w)
-        log = {PLAIN: 1.0, LOGARITHM: jnp.log(r) + 1j * theta, LOG_RADIUS: jnp.log(r)}[kind]
+        log = jnp.log(r) + 1j * theta if kind in (LOGARITHM, CUT_SHORT_LOGARITHM) else jnp.log(r)
+        log = 1.0 if kind in (PLAIN, CUT_SHORT) else log
         value = r ** (p + q) * jnp.exp(1j * (p - q) * theta) * log
         return jnp.stack([value.real, value.imag])
 
@@ -209,6 +217,53 @@ def test_solutions_on_shapes(name, degree, error):
     assert estimate is not None
     assert found < 10 * estimate  # one is a largest error, the other of mean squares
     assert solution.report.resolved == (solution.residual <= 1e-5 and estimate <= 1e-2)
+
+
+def smooth(x, y):
+    return jnp.sin(2 * x + 1) * jnp.exp(y)
+
+
+@pytest.mark.parametrize(
+    "shape, degree",
+    [
+        # Cuts from the corners of a hole end within it, and its short sides have enough points.
+        (Ellipse(radii=(2, 1)) - Rectangle(x=(-0.4, 0.4), y=(-0.3, 0.3)).rotated(0.5), 14),
+        (Disk(radius=1) - Disk(center=(0.6, 0), radius=0.8), 12),
+    ],
+)
+def test_corners_do_not_spoil_what_is_smooth(shape, degree):
+    problem = pann.Problem.manufactured(shape.box, lambda u: u.laplacian, smooth)
+    solution = pann.solve(problem, pann.Polynomial(degree=degree), progress=False)
+    assert solution.rel_l2 < 1e-6
+    assert solution.report.stability > 0.1
+    assert solution.report.error_estimate < 1e-4
+
+
+def test_a_concave_arc_has_functions_about_its_center():
+    """log r in half a ring, which goes around no hole: polynomials alone need degree 42."""
+    half = (Disk(radius=1) - Disk(radius=0.4)) & Rectangle(x=(-2, 2), y=(0, 2))
+    exact = lambda x, y: x**2 - y**2 + 0.5 * jnp.log(x**2 + y**2)
+    boundary, line = half.boundary, half.boundary["bottom"]
+    problem = pann.Problem(
+        half,
+        lambda u: u.laplacian,
+        [pann.Dirichlet(boundary - line, exact), pann.Neumann(line, 0.0)],
+        exact=exact,
+    )
+    solution = pann.solve(problem, pann.Polynomial(degree=6), progress=False)
+    assert solution.rel_l2 < 1e-9
+    assert solution.report.resolved
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e6])
+def test_units_of_length_do_not_matter(size):
+    plate = (Rectangle(x=(-1, 1), y=(-1, 1)) - Disk(radius=0.3)).scaled(size)
+    problem = pann.Problem.manufactured(
+        plate.box, lambda u: u.laplacian, lambda x, y: smooth(x / size, y / size)
+    )
+    solution = pann.solve(problem, pann.Polynomial(degree=12), progress=False)
+    assert solution.rel_l2 < 1e-7
+    assert solution.report.resolved
 
 
 def test_values_that_jump_on_the_boundary():

@@ -9,6 +9,9 @@ that is r^(p+q) exp(i (p-q) theta) times l: (R/r)^m cos(k theta) and log r about
 r^(k pi/omega) sin(k pi theta/omega) at a corner of angle omega, r^2 (log r sin(2 theta) + theta
 cos(2 theta)) where data do not match at a right angle, and 1/(z - c) with c outside (Gopal and
 Trefethen, 2019). Derivatives stay in the family, for d/dx and d/dy are sums of d/dw and d/dconj(w).
+
+A cut from the corner of a hole would come out of the hole on its other side. There w / (w - 1)
+takes the place of w, with w = 1 at a point in the hole: the cut ends there.
 """
 
 import dataclasses
@@ -22,6 +25,8 @@ from jaxtyping import Complex, Float
 
 # Kinds of the factor l.
 PLAIN, LOGARITHM, LOG_RADIUS = 0.0, 1.0, 2.0
+# The first two with w / (w - 1) in place of w; `direction` and `scale` are those of the other end.
+CUT_SHORT, CUT_SHORT_LOGARITHM = 3.0, 4.0
 FIELDS = ("center_x", "center_y", "direction", "opening", "scale", "p", "q", "kind", "is_imaginary")
 
 
@@ -64,7 +69,12 @@ class Singular:
                 log = np.log(radius) + 1j * theta
                 # Real and imaginary parts come in pairs.
                 both, of = np.unique(self.numbers[columns, 5:8], axis=0, return_inverse=True)
-                found = _derivatives(both, log, turn, order)[:, of.ravel()]
+                found = np.empty((len(z), len(both)), complex)
+                is_short = both[:, 2] >= CUT_SHORT
+                found[:, ~is_short] = _derivatives(both[~is_short], log, turn, order)
+                if np.any(is_short):
+                    found[:, is_short] = _cut_short(both[is_short], w, turn, order)
+                found = found[:, of.ravel()]
                 is_imaginary = self.numbers[columns, 8] > 0
                 out[:, columns] = np.where(is_imaginary, found.imag, found.real)
         return out
@@ -74,7 +84,7 @@ class Singular:
         names = []
         for x, y, _, _, _, p, q, kind, is_imaginary in self.numbers:
             part = "sin" if is_imaginary else "cos"
-            log = "" if kind == PLAIN else " log r"
+            log = "" if kind in (PLAIN, CUT_SHORT) else " log r"
             names.append(f"r^{p + q:.3g} {part}({p - q:.3g} theta){log} about ({x:.3g}, {y:.3g})")
         return names
 
@@ -88,14 +98,7 @@ def _derivatives(
     """By x and y from those by w and its conjugate."""
     p, q, kind = powers.T
     total = np.zeros((len(log), len(p)), complex)
-    along_x, along_y = order
-    factors: dict[tuple[int, int], complex] = {}
-    for j in range(along_x + 1):
-        for k in range(along_y + 1):
-            a, b = along_x - j + along_y - k, j + k
-            sign = (-1.0) ** k * math.comb(along_x, j) * math.comb(along_y, k)
-            factors[a, b] = factors.get((a, b), 0.0) + sign * 1j**along_y
-    for (a, b), factor in factors.items():
+    for (a, b), factor in _by_w(turn, order).items():
         of_p, of_q = _falling(p, a), _falling(q, b)
         # The derivative of w^p by p is w^p log w.
         rest = np.where(kind == PLAIN, 0.0, _slope(p, a) * of_q)
@@ -109,9 +112,55 @@ def _derivatives(
         power = np.exp((p[some] - a) * log[:, None] + (q[some] - b) * log.conj()[:, None])
         times = np.where(kind[some] == LOGARITHM, log[:, None], log.real[:, None])
         times = np.where(kind[some] == PLAIN, 1.0, times)
-        scale = factor * turn**a * np.conj(turn) ** b
-        total[:, some] += scale * power * (whole[some] * times + rest[some])
+        total[:, some] += factor * power * (whole[some] * times + rest[some])
     return total
+
+
+def _by_w(turn: complex, order: tuple[int, int]) -> dict[tuple[int, int], complex]:
+    """Derivatives by x and y as combinations of those by w and its conjugate."""
+    along_x, along_y = order
+    factors: dict[tuple[int, int], complex] = {}
+    for j in range(along_x + 1):
+        for k in range(along_y + 1):
+            a, b = along_x - j + along_y - k, j + k
+            sign = (-1.0) ** k * math.comb(along_x, j) * math.comb(along_y, k)
+            factors[a, b] = factors.get((a, b), 0.0) + sign * 1j**along_y
+    return {(a, b): f * turn**a * np.conj(turn) ** b for (a, b), f in factors.items()}
+
+
+def _cut_short(
+    powers: Float[np.ndarray, "functions 3"],
+    w: Complex[np.ndarray, " points"],
+    turn: complex,
+    order: tuple[int, int],
+) -> Complex[np.ndarray, "points functions"]:
+    """Those of v^p conj(v)^q, and of these times log v, with v = w / (w - 1)."""
+    p, q, kind = powers.T
+    w = np.where(np.abs(w) < 1e-200, 1e-200, w)[:, None]
+    log = np.log(w / (w - 1.0))
+    total = np.zeros((len(w), len(p)), complex)
+    for (a, b), factor in _by_w(turn, order).items():
+        of_p, by_p = _power_and_slope(p, a, w, log)
+        of_q, _ = _power_and_slope(q, b, w, log)
+        total += factor * np.where(kind == CUT_SHORT, of_p, by_p) * of_q.conj()
+    return total
+
+
+def _power_and_slope(
+    p: Float[np.ndarray, " functions"],
+    times: int,
+    w: Complex[np.ndarray, "points 1"],
+    log: Complex[np.ndarray, "points 1"],
+) -> tuple[Complex[np.ndarray, "points functions"], Complex[np.ndarray, "points functions"]]:
+    """So many derivatives by w of (w / (w - 1))^p, and their own by p."""
+    value, slope = np.zeros((2, len(w), len(p)), complex)
+    for j in range(times + 1):
+        rest = times - j
+        shared = math.comb(times, j) * w**-j * (w - 1.0) ** -rest
+        value += shared * _falling(p, j) * _falling(-p, rest)
+        slope += shared * (_slope(p, j) * _falling(-p, rest) - _falling(p, j) * _slope(-p, rest))
+    power = np.exp(p * log)
+    return power * value, power * (slope + log * value)
 
 
 def _falling(power: Float[np.ndarray, " functions"], times: int) -> Float[np.ndarray, " functions"]:

@@ -53,13 +53,14 @@ class OnFaces:
 
     `count` is the number on each face that a sampler draws, if not that of the Gauss points. Points
     are given as one array, or as one for each face; for each part of the boundary of a shape with
-    their normals.
+    their normals. Otherwise parts of a shape have at least `per_part`.
     """
 
     sampling: str | None = None
     count: int | None = None
     seed: int = 0
     given: np.ndarray | Mapping[Any, Any] | None = None
+    per_part: int = FEWEST_ON_PARTS
 
 
 GAUSS_ON_FACES = OnFaces()
@@ -354,7 +355,7 @@ def _on_boundary(
         along = 8 if part.is_closed else 2 if part.is_straight else 4
         share = min(1.0, (part.measure / shape.size) ** 0.5)
         count = math.ceil(along * share * points_per_axis ** (shape.dimension - 1))
-        one = Boundary(shape, (part,)).points(max(count, FEWEST_ON_PARTS))
+        one = Boundary(shape, (part,)).points(max(count, on_faces.per_part))
         found.append(one[:2])
         if isinstance(part, Part) and not part.is_closed:
             # Functions of a corner vary on all scales toward it.

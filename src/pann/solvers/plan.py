@@ -70,7 +70,7 @@ def make_plan(
         degree = degree_by_rule(PAPER_C if method.c is None else method.c, points)
     condition_weight = where.condition_weight
     if condition_weight is None:
-        condition_weight = 1.0 if by_gradient else CONDITION_WEIGHT
+        condition_weight = 1.0 if by_gradient else CONDITION_WEIGHT * _unit_of(problem)
     if by_gradient and has_integrals(problem):
         raise ValueError("integrals are computed for polynomials alone; use pann.Polynomial(...)")
     # A constant in pieces is no help to a network, which has to tie them.
@@ -109,6 +109,17 @@ def make_plan(
     families = {axis: family for axis, family in problem.pieces.items() if axis in seen}
     ladder = [make_basis(problem.domain, each, families=families, axes=seen) for each in degrees]
     return Plan(setup, ladder, architectures)
+
+
+def _unit_of(problem: Problem) -> float:
+    """What derivatives of a shape's size are next to values, 1 for a size of 2.
+
+    In millimeters or kilometers rows of the equation or of the conditions would be rounding.
+    """
+    shape, time = problem.domain.shape, problem.domain.time
+    if shape is None or time is not None:
+        return 1.0
+    return float((2.0 / np.max(problem.domain.widths)) ** max(map(sum, problem.asked.orders)))
 
 
 def _check_basis(basis: WholeBasis, domain: Box) -> None:

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from pann.basis import Basis, WholeBasis
+from pann.basis import Basis, ShapeBasis, WholeBasis
 from pann.basis.basis import check_in_program, is_in_program
 from pann.domain import Box
 from pann.io.checkpoint import NOWHERE, Checkpoint
@@ -51,6 +51,8 @@ NUM_FRESH = 2_000
 # A tensor grid in more dimensions has too many points; random points are as many per term.
 MAX_GRID_DIMENSION = 3
 POINTS_PER_TERM, POINTS_PER_TERM_OF_SHAPES = 6, 5
+# On the boundary, for each function of a hole or a corner.
+POINTS_PER_SINGULAR = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,6 +146,12 @@ class Setup:
             along = problem.domain.dimension - 1
             on_each_face = self.condition_points / _num_faces(problem)
             per_axis = max(1, round(on_each_face ** (1 / along))) if along else 1
+        if isinstance(basis, ShapeBasis) and len(basis.singular):
+            # Many of these satisfy the equation: only the boundary tells them apart.
+            share = math.ceil(
+                POINTS_PER_SINGULAR * len(basis.singular) / len(problem.domain.boundary)
+            )
+            on_faces = dataclasses.replace(on_faces, per_part=max(share, on_faces.per_part))
         placed = [place_inside(problem, inside, self.orders)]
         for each in place_conditions(problem, per_axis, on_faces):
             of_data = self.data_weight if each.is_data else None

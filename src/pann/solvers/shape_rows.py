@@ -17,7 +17,7 @@ from pann.basis import ShapeBasis
 from pann.network.jets import in_terms
 from pann.numerics import gauss_newton
 from pann.numerics.gauss_newton import FullStep
-from pann.numerics.least_squares import triangle_of
+from pann.numerics.least_squares import Triangle, triangle_of
 from pann.pde.collocation import Placed, linearized, make_block
 from pann.pde.operators import Equation
 from pann.pde.problem import Problem
@@ -54,13 +54,20 @@ class ShapeRows(Rows):
         self.given = [rows for each in placed[1:] for rows in _given(each, basis, self.num_fields)]
         self.num_rows = self.equation.num_points * problem.asked.num_residuals
         self.num_rows += sum(len(each.values) for each in self.given)
+        self._last: tuple[Slopes, Triangle] | None = None
 
     def full_step(self, unknowns: Unknowns) -> FullStep:
         """A step and its correction, as `pann.numerics.gauss_newton.full_step` has them."""
         residual, slopes = self._linearized(unknowns)
-        matrix = self._matrix(slopes, extra=1)
-        matrix[:, -1] = residual
-        columns, factor = triangle_of(matrix)
+        if self._last is not None and self._last[0].has_slopes_of(slopes):
+            # Of a linear equation there is one matrix.
+            factor = self._last[1]
+            columns = factor.corrected(self._transposed(slopes, residual))
+        else:
+            matrix = self._matrix(slopes, extra=1)
+            matrix[:, -1] = residual
+            columns, factor = triangle_of(matrix)
+        self._last = slopes, factor
         step = self._tree(columns, unknowns)
         once = gauss_newton.minus(unknowns, step)
         left = self._residual(once)
@@ -150,6 +157,11 @@ class Slopes(NamedTuple):
     residual: Float[np.ndarray, "points residuals"]
     by_channel: Float[np.ndarray, "orders fields points residuals"]
     by_parameter: Float[np.ndarray, "rows parameters"]
+
+    def has_slopes_of(self, other: "Slopes") -> bool:
+        return np.array_equal(self.by_channel, other.by_channel) and np.array_equal(
+            self.by_parameter, other.by_parameter
+        )
 
 
 def linearized_at(

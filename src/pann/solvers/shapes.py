@@ -22,11 +22,18 @@ import numpy as np
 
 from pann.basis import ShapeBasis, Singular
 from pann.basis.on_shapes import orthonormal
-from pann.basis.singular import LOG_RADIUS, LOGARITHM, PLAIN
+from pann.basis.singular import (
+    CUT_SHORT,
+    CUT_SHORT_LOGARITHM,
+    LOG_RADIUS,
+    LOGARITHM,
+    PLAIN,
+)
 from pann.pde.conditions import Dirichlet, Neumann, Robin
 from pann.pde.fields import Order
 from pann.pde.problem import Problem
 from pann.shapes import Boundary, Part, Shape, junctions
+from pann.shapes.arcs import Circle
 from pann.solvers.determinacy import is_linear
 
 # Singular exponents up to this one at corners; a polynomial has the others to about n^(-2 lambda).
@@ -41,6 +48,8 @@ HARMONIC = 3
 FEWEST_POLES, MOST_POLES, POLES_PER_DEGREE, CLUSTERING = 20, 60, 2.0, 4.0
 # Up to this angle corners of systems are left to polynomials.
 SMOOTH_ENOUGH = 1.05 * math.pi
+# Points of a cut at which it is seen whether it comes back.
+NUM_ON_CUT = 400
 WHOLE = 1e-6  # exponents nearer than this to a whole number are one
 
 Row = tuple[float | int, ...]
@@ -76,8 +85,8 @@ def singular_functions(problem: Problem, degree: int, *, homogeneous: bool = Fal
         return Singular.of(())
     rows: list[Row] = []
     alone = is_laplacian(problem)
-    for hole in shape.holes:
-        rows += _of_hole(hole.center, hole.radius, degree, alone=alone)
+    for center, radius in _centers(shape):
+        rows += _of_hole(center, radius, degree, alone=alone)
     is_series = homogeneous and is_helmholtz(problem)
     for corner in corners_of(problem):
         if is_series and corner.is_plain:
@@ -90,6 +99,22 @@ def singular_functions(problem: Problem, degree: int, *, homogeneous: bool = Fal
         for m in range(degree + 1, HARMONIC * degree + 1):
             rows += _both(*middle, 0.0, 2.0 * math.pi, radius, float(m), 0.0, PLAIN)
     return Singular.of(list(dict.fromkeys(rows)))
+
+
+def _centers(shape: Shape) -> list[tuple[Sequence[float], float]]:
+    """Those of holes, and of circles that bite into the shape."""
+    found: list[tuple[Sequence[float], float]]
+    found = [(hole.center, hole.radius) for hole in shape.holes]
+    for part in shape.arcs:
+        if part.is_closed or not isinstance(part.path, Circle):
+            continue
+        center, radius = part.map(np.zeros((1, 2)))[0], part.map.factor
+        middle = np.array([0.5])
+        is_concave = (center - part.point(middle)[0]) @ part.normal(middle)[0] > 0.0
+        gaps = [math.dist(center, known) for known, _ in found]
+        if is_concave and not shape.inside(center[None])[0] and min(gaps, default=1.0) > WHOLE:
+            found.append((tuple(center.tolist()), float(radius)))
+    return found
 
 
 class Junction(NamedTuple):
@@ -195,13 +220,15 @@ def _of_hole(center: Sequence[float], radius: float, degree: int, *, alone: bool
 def _of_corner(
     problem: Problem, shape: Shape, corner: Junction, degree: int, *, alone: bool
 ) -> Iterator[Row]:
-    place = (*corner.point, corner.direction, corner.angle, shape.size)
+    if corner.angle < WHOLE:
+        return  # a cusp, toward which solutions are flat
     first = math.pi / corner.angle
     if len(problem.fields) > 1:
         is_sharp = corner.is_mixed or corner.angle > SMOOTH_ENOUGH
         if is_sharp and corner.angle < 2.0 * math.pi - 0.1:
             yield from _poles(problem, shape, corner, degree)
         return
+    place, power, logarithm = _place(shape, corner)
     step = 0.5 * first if corner.is_mixed else first
     few = 1 if is_linear(problem) else int(HIGHEST_EXPONENT / step)
     most = int(HIGHEST_EXPONENT / step + WHOLE)
@@ -212,24 +239,45 @@ def _of_corner(
     ]
     for i, j in powers:
         p, q = i * step, j * step
-        rest = 0 if alone else int(HIGHEST_EXPONENT - p - q + WHOLE)
+        rest = int(HIGHEST_EXPONENT - p - q + WHOLE)
+        # Powers of w / (w - 1) are not those of w, but times their powers they are.
+        along = range(1 if alone and power == PLAIN else rest + 1)
+        across = range(1 if alone else rest + 1)
         is_whole = abs(p - round(p)) < WHOLE and abs(q - round(q)) < WHOLE
-        for a, b in itertools.product(range(rest + 1), repeat=2):
+        for a, b in itertools.product(along, across):
             if a + b > rest:
                 continue
             if is_whole:
-                yield from _both(*place, float(round(p) + a), float(round(q) + b), LOGARITHM)
+                yield from _both(*place, float(round(p) + a), float(round(q) + b), logarithm)
             else:
-                yield from _both(*place, p + a, q + b, PLAIN)
+                yield from _both(*place, p + a, q + b, power)
     if corner.is_new:
         # The values given on both sides may differ: theta, and w log w where slopes do.
-        yield (*place, 0.0, 0.0, LOGARITHM, 1.0)
-        yield from _both(*place, 1.0, 0.0, LOGARITHM)
+        yield (*place, 0.0, 0.0, logarithm, 1.0)
+        yield from _both(*place, 1.0, 0.0, logarithm)
+
+
+def _place(shape: Shape, corner: Junction) -> tuple[Row, float, float]:
+    """Where functions of a corner are, and the kinds of powers and logarithms.
+
+    Their cut goes outward. Where it would come back into the shape it ends half-way.
+    """
+    plain = (*corner.point, corner.direction, corner.angle, shape.size)
+    outward = corner.direction + 0.5 * corner.angle + math.pi
+    distances = shape.size * np.linspace(0.0, math.sqrt(2.0), NUM_ON_CUT + 1)[1:]
+    ray = np.array([math.cos(outward), math.sin(outward)])
+    back = np.flatnonzero(shape.inside(np.asarray(corner.point) + distances[:, None] * ray))
+    if corner.angle > 2.0 * math.pi - 0.1 or not len(back):
+        return plain, PLAIN, LOGARITHM
+    end = 0.5 * float(distances[back[0]])
+    return (*corner.point, outward, 2.0 * math.pi, end), CUT_SHORT, CUT_SHORT_LOGARITHM
 
 
 def _series(shape: Shape, corner: Junction) -> Iterator[Row]:
     """r^(nu + 2a) sin(nu theta), or cos: what J_nu(k r) times these consists of, at each corner."""
     place = (*corner.point, corner.direction, corner.angle, shape.size)
+    if corner.angle < WHOLE:
+        return
     step = math.pi / corner.angle
     for k in range(1, int(HIGHEST_IN_SERIES / step) + 2):
         nu = (k - 0.5 * corner.is_mixed) * step
