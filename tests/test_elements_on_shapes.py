@@ -20,7 +20,18 @@ STAR = Curve(
     name="star",
 )
 TRIANGLE = Polygon([(0, 0), (1.3, 0.2), (0.4, 1.1)])
-SHAPES = {"L": LSHAPE, "hole": HOLE, "disk": Disk(radius=1), "star": STAR, "triangle": TRIANGLE}
+# A small hole next to a side, and a disk that leaves slivers of 1e-7.
+SMALL = Rectangle(x=(-1, 1), y=(-1, 1)) - Disk(center=(-0.97, 0.9), radius=0.012)
+SLIVER = Rectangle(x=(-1, 1), y=(-1, 1)) - Disk(radius=1 - 1e-7)
+SHAPES = {
+    "small": SMALL,
+    "sliver": SLIVER,
+    "L": LSHAPE,
+    "hole": HOLE,
+    "disk": Disk(radius=1),
+    "star": STAR,
+    "triangle": TRIANGLE,
+}
 
 
 def smooth(x, y):

@@ -2,13 +2,15 @@
 
 Real and imaginary parts of polynomials in z, orthonormalized on the boundary (Arnoldi), of powers
 of 1 / (z - c) and log|z - c| about holes, and of poles that cluster at corners from outside (Gopal
-and Trefethen, SIAM J. Numer. Anal. 57, 2019). It shares nothing with the project but NumPy.
+and Trefethen, SIAM J. Numer. Anal. 57, 2019). Where lap u = k^2 u the same by Bessel functions. It
+shares nothing with the project but NumPy and SciPy.
 """
 
 import dataclasses
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import scipy.special
 
 DEGREE, NUM_POLES, POWERS = 60, 60, 40
 
@@ -80,3 +82,61 @@ class Laplace:
             return table(z, p) @ found
 
         return solution
+
+
+@dataclasses.dataclass(frozen=True)
+class Yukawa:
+    """lap u = k^2 u on a square less disks, u given on the boundary; no error exceeds that there.
+
+    I_m about the middle, K_m about the holes, and K_0, K_1 about points that cluster at corners.
+    """
+
+    k: float
+    half_width: float
+    circles: Sequence[tuple[float, float, float]]
+    values: Callable[[np.ndarray, np.ndarray, int], np.ndarray]  # on sides (0 to 3), then circles
+
+    def boundary(self, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        t = np.concatenate([np.logspace(-12, -1, count), np.linspace(0.1, 0.5, 2 * count)])
+        t = self.half_width * (2 * np.concatenate([t, 1 - t]) - 1)
+        end = np.full(len(t), self.half_width)
+        turn = 2 * np.pi * np.arange(3 * count) / (3 * count)
+        loops = [(x + r * np.cos(turn), y + r * np.sin(turn)) for x, y, r in self.circles]
+        return [(t, -end), (end, t), (t, end), (-end, t), *loops]
+
+    def table(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        k, size = self.k, self.half_width
+        columns = []
+
+        def add(x0: float, y0: float, scale: float, orders: int, kind: str) -> None:
+            r, theta = np.hypot(x - x0, y - y0), np.arctan2(y - y0, x - x0)
+            for m in range(orders):
+                if kind == "I":
+                    radial = scipy.special.ive(m, k * r) / scipy.special.ive(m, k * scale)
+                    radial = radial * np.exp(k * (r - scale))
+                else:
+                    radial = scipy.special.kve(m, k * r) / scipy.special.kve(m, k * scale)
+                    radial = radial * np.exp(-k * (r - scale))
+                columns.append(radial * np.cos(m * theta))
+                if m:
+                    columns.append(radial * np.sin(m * theta))
+
+        add(0.0, 0.0, np.sqrt(2) * size, 70, "I")
+        for x0, y0, radius in self.circles:
+            add(x0, y0, radius, 30, "K")
+        n = np.arange(1, 41)
+        away = size * np.exp(4 * (np.sqrt(n) - np.sqrt(40)))
+        for sign_x in (-1, 1):
+            for sign_y in (-1, 1):
+                for each in away.tolist():
+                    place = size + each / np.sqrt(2)
+                    add(sign_x * place, sign_y * place, each, 2, "K")
+        return np.stack(columns, axis=1)
+
+    def solve(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        pieces = self.boundary(120)
+        right = np.concatenate([self.values(x, y, n) for n, (x, y) in enumerate(pieces)])
+        matrix = self.table(*(np.concatenate(each) for each in zip(*pieces, strict=True)))
+        scale = np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
+        found = np.linalg.lstsq(matrix / scale, right, rcond=1e-14)[0] / scale
+        return lambda x, y: self.table(np.asarray(x), np.asarray(y)) @ found

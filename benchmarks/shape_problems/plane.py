@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.shape_problems.harmonic import Laplace
+from benchmarks.shape_problems.harmonic import Laplace, Yukawa
 from benchmarks.sharp_problems.case import Case, Function
 from pann import Data, Dirichlet, Neumann, Problem
 from pann.shapes import Curve, Disk, Polygon, Rectangle, Shape
@@ -96,6 +96,41 @@ def solved_2d_c() -> Function:
     circles = [(complex(x, y), r) for x, y, r in FOUR]
     values = lambda z, number: np.full(len(z), 1.0 if number < 4 else 0.0)
     return Laplace(vertices, circles, values).solve()
+
+
+CG_DISKS = ((0.5, 0.5, 0.2), (0.4, -0.4, 0.4), (-0.2, -0.7, 0.1), (-0.6, 0.5, 0.3))
+
+
+def source_2d_cg(library: Any, x: Any, y: Any) -> Any:
+    return 10 * (17 + x * x + y * y) * library.sin(np.pi * x) * library.sin(4 * np.pi * y)
+
+
+def particular_2d_cg(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Of -lap u + 64 u = the source, by comparing coefficients."""
+    k = 17 * np.pi**2 + 64
+    square = 10 / k
+    along, up = 4 * np.pi * square / k, 16 * np.pi * square / k
+    plain = (170 + 4 * square - 2 * np.pi * along - 8 * np.pi * up) / k
+    sin_x, sin_y = np.sin(np.pi * x), np.sin(4 * np.pi * y)
+    found = (plain + square * (x * x + y * y)) * sin_x * sin_y
+    return found + along * x * np.cos(np.pi * x) * sin_y + up * y * sin_x * np.cos(4 * np.pi * y)
+
+
+def poisson_2d_cg() -> Problem:
+    """PINNacle's Poisson2d-CG: -lap u + 64 u = f, 0.2 on the square, 1 on the disks."""
+    shape = square_with_disks(-1, 1, CG_DISKS)
+    sides = shape.boundary["left", "right", "bottom", "top"]
+    return Problem(
+        shape,
+        lambda u, x, y: -u.laplacian + 64 * u - source_2d_cg(jnp, x, y),
+        [Dirichlet(sides, 0.2), Dirichlet(shape.boundary - sides, 1.0)],
+    )
+
+
+def solved_2d_cg() -> Function:
+    values = lambda x, y, number: (0.2 if number < 4 else 1.0) - particular_2d_cg(x, y)
+    rest = Yukawa(8.0, 1.0, CG_DISKS, values).solve()
+    return lambda x, y: rest(x, y) + particular_2d_cg(x, y)
 
 
 L_VERTICES = [0, 2, 2 + 1j, 1 + 1j, 1 + 2j, 2j]
@@ -207,6 +242,29 @@ def kirsch(library: Any, x: Any, y: Any) -> Any:
     return x_part / (8 * SHEAR), y_part / (8 * SHEAR)
 
 
+def bracket(library: Any, x: Any, y: Any) -> Any:
+    """The first displacements at the corner of an L whose sides are free (Szabo and Babuska)."""
+    angle, bisector = 1.5 * np.pi, 1.25 * np.pi
+    a = 0.544483736782464  # sin(a angle) + a sin(angle) = 0
+    k = (3 - POISSON_RATIO) / (1 + POISSON_RATIO)
+    q = (1 - a) / (1 + a) * np.sin(0.5 * (a - 1) * angle) / np.sin(0.5 * (a + 1) * angle)
+    r, theta = library.hypot(x - 1, y - 1), library.arctan2(y - 1, x - 1) - bisector
+    theta = library.where(theta < -np.pi, theta + 2 * np.pi, theta)
+    cos, sin = (k - q * (a + 1)), (k + q * (a + 1))
+    along = r**a * (cos * library.cos(a * theta) - a * library.cos((a - 2) * theta))
+    across = r**a * (sin * library.sin(a * theta) + a * library.sin((a - 2) * theta))
+    c, s = np.cos(bisector), np.sin(bisector)
+    return c * along - s * across, s * along + c * across
+
+
+def elastic_l() -> Problem:
+    parts = [lambda x, y, n=n: bracket(jnp, x, y)[n] for n in range(2)]
+    conditions = [
+        Dirichlet(LSHAPE.boundary, part, name) for part, name in zip(parts, "uv", strict=True)
+    ]
+    return Problem(LSHAPE, elasticity, conditions, fields=("u", "v"))
+
+
 PLATE = Rectangle(x=(-3, 3), y=(-3, 3)) - Disk(radius=1)
 
 
@@ -229,6 +287,14 @@ CASES = [
         poisson_2d_c,
         lambda x, y: solved_2d_c()(x, y),
         1e-8,
+        20,
+    ),
+    Case(
+        "PINNacle Poisson2d-CG",
+        "-lap u + 64 u = f on a square less four disks",
+        poisson_2d_cg,
+        lambda x, y: solved_2d_cg()(x, y),
+        1e-7,
         20,
     ),
     on_l(0.0, "L-shape, x^2 on the boundary", 1e-10, lambda x, y: x * x),
@@ -260,6 +326,14 @@ CASES = [
         "a force within one of them",
         stokes_problem,
         lambda x, y: stokes(x, y, np),
+        1e-8,
+        60,
+    ),
+    Case(
+        "elasticity, L",
+        "r^0.544 at the corner",
+        elastic_l,
+        functools.partial(bracket, np),
         1e-8,
         60,
     ),

@@ -214,13 +214,16 @@ class Cells:
         extent = last - first
         if turning > MOST_TURNING:
             axis = int(np.argmax(extent))
-            return axis, float(0.5 * (first + last)[axis])
-        axis = int(np.argmax(widths))
-        reach = float(np.max(extent))
-        if widths[axis] > MOST_WIDTH * reach:
-            above, below = last[axis] + CUT_AT * reach, first[axis] - CUT_AT * reach
-            return axis, float(above if above < high[axis] - reach else below)
-        return None
+            places = [0.5 * (first + last)[axis]]
+            margin = SAME * widths[axis]
+        else:
+            axis = int(np.argmax(widths))
+            margin = float(np.max(extent))
+            places = [last[axis] + CUT_AT * margin, first[axis] - CUT_AT * margin]
+            if widths[axis] <= MOST_WIDTH * margin:
+                return None
+        within = [at for at in places if low[axis] + margin < at < high[axis] - margin]
+        return (axis, float(within[0])) if within else None
 
     def extent(self, element: int) -> Float[np.ndarray, "2 2"]:
         """The corners of the smallest box around what is inside of an element."""

@@ -50,6 +50,8 @@ RESOLVED = 1e-10
 UNRESOLVED = 1e-6
 # Degrees by dimension at which it shows how fast they converge.
 ENOUGH_DEGREE = {1: 64, 2: 22, 3: 9}
+# And in the plane on a shape, where higher ones take longer.
+ENOUGH_ON_SHAPES = 14
 # A polynomial with a larger relative residual may be far from any solution.
 NEAR = 1e-3
 # The stability of a problem has settled if it falls by no more than this from one degree to the
@@ -132,7 +134,10 @@ def is_hopeless(
     problem: Problem, before: Solution | None, now: Solution, last: WholeBasis, goal: float
 ) -> bool:
     """Whether degrees up to the last, at the rate of these two, would miss the goal."""
-    if before is None or now.report.degree < ENOUGH_DEGREE.get(problem.domain.dimension, math.inf):
+    enough = ENOUGH_DEGREE.get(problem.domain.dimension, math.inf)
+    if problem.domain.shape is not None:
+        enough = min(enough, ENOUGH_ON_SHAPES)
+    if before is None or now.report.degree < enough:
         return False
     ahead = highest_degree(last) - now.report.degree
     steps = ahead / max(now.report.degree - before.report.degree, 1)
