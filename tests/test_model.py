@@ -60,6 +60,14 @@ def test_predictions_equal_numpy(bias):
     np.testing.assert_allclose(predicted, expected_output(model, points)[:, 0], atol=1e-13)
 
 
+def test_without_a_network_a_prediction_compiles_nothing():
+    points, model = random_points(700), random_model(widths=(), bias=True)
+    with count_compilations() as compiled:
+        predicted = model(points)
+    assert compiled == []
+    np.testing.assert_allclose(predicted, expected_output(model, points)[:, 0], atol=1e-13)
+
+
 def test_several_outputs_are_columns():
     points, model = random_points(40), random_model(num_outputs=3, bias=True)
     assert model(points).shape == (40, 3)

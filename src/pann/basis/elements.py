@@ -311,8 +311,6 @@ class ElementBasis:
     domain: Box
     tree: Tree
 
-    is_nearly_full = True  # sums need no table
-
     def __len__(self) -> int:
         return int(self.offsets[-1])
 

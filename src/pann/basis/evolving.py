@@ -30,8 +30,6 @@ class EvolvingBasis:
     edges: tuple[float, ...]
     degree_in_time: int
 
-    is_nearly_full = True  # sums need no table
-
     def __len__(self) -> int:
         return len(self.space) * self.num_windows * (self.degree_in_time + 1)
 

@@ -71,8 +71,6 @@ class ShapeBasis:
     singular: Singular = NONE
     given: Made | None = None
 
-    is_nearly_full = True  # sums are made a block of rows at a time
-
     def __len__(self) -> int:
         return self.num_polynomials + self.made.mixed.shape[1]
 

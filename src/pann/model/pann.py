@@ -184,7 +184,7 @@ class PANN:
         return Parts(*(halves[:, :, 0] if self.num_outputs is None else halves))
 
     def _halves(self, coordinates: Coordinates) -> Float[np.ndarray, "2 points outputs"]:
-        if self.basis.is_nearly_full and self.parameters.a.shape[0] == 0:
+        if self.parameters.a.shape[0] == 0:
             return self._polynomial_alone(coordinates)
         blocks = [
             np.stack(self._block(coordinates[start : start + BLOCK]))
@@ -208,7 +208,7 @@ class PANN:
         return margins(np.max(self.basis.indices, axis=0, initial=0), self.relative_error)
 
     def _polynomial_alone(self, coordinates: Coordinates) -> Float[np.ndarray, "2 points outputs"]:
-        """Without a network nothing has to be compiled, and a large basis needs no table."""
+        """Without a network nothing has to be compiled."""
         p = self.parameters
         kept = np.asarray(p.keep_b)[:, None]
         b, overlap = np.asarray(p.b, float) * kept, np.asarray(p.overlap, float) * kept
