@@ -168,3 +168,9 @@ def test_what_elements_on_shapes_do_not_have_is_said(shape, says):
     problem = Problem(shape, lambda u: u.laplacian, conditions)
     with pytest.raises(ValueError, match=says):
         pann.solve(problem, Elements(), progress=False)
+
+
+def test_a_free_constant_is_refused_with_what_to_do():
+    problem = Problem(HOLE.box, lambda u: u.laplacian, [Neumann(HOLE.boundary, 0.0)])
+    with pytest.raises(ValueError, match=r"a constant is free in u.*pann\.Data"):
+        pann.solve(problem, Elements(), progress=False)

@@ -219,6 +219,11 @@ def _reason_on_shape(problem: Problem) -> str | None:
         return f"elements are for shapes of the plane; {otherwise} in space"
     if any(isinstance(condition, Integral) for condition in problem.conditions):
         return f"elements have no integrals over a shape; {otherwise}"
+    if free := without_values(problem):
+        return (
+            f"a constant is free in {', '.join(free)}, and elements have no mean over a shape; "
+            f"give a value at a point by pann.Data(...), or {otherwise}"
+        )
     return None
 
 
