@@ -329,13 +329,13 @@ def killed_until_done(name: str, folder: pathlib.Path, rng: random.Random, kills
         assert child.returncode == -signal.SIGKILL, errors
 
 
+# Two ways of training are enough here: benchmarks/kills.py has all.
 @pytest.mark.slow
+@pytest.mark.parametrize("case", ["windows", "balanced"], indirect=True, scope="module")
 def test_a_process_killed_again_and_again_ends_the_same(
     case: tuple[str, pann.Solution, int], tmp_path: pathlib.Path
 ) -> None:
     name, undisturbed, _ = case
-    if name not in ("windows", "balanced"):
-        pytest.skip("two ways of training are enough here; benchmarks/kills.py has all")
     kills = killed_until_done(name, tmp_path / "run", random.Random(1), kills=2)
     assert kills >= 1
     loaded = pann.load(tmp_path / "run" / "solution.pann")
