@@ -228,13 +228,11 @@ class ElementSystem:
         """All derivatives at the points of a group."""
         own = coefficients_of(self.basis, group, b)
         found = []
-        for order in self.orders:
+        for order, scale in zip(self.orders, self._scales(group), strict=True):
             values = own
             for axis, factor in enumerate(group.factors[order]):
                 values = np.moveaxis(np.tensordot(values, factor, axes=(1 + axis, 1)), -1, 1 + axis)
-            scale = np.prod(self.slopes[group.elements] ** np.asarray(order), axis=1)
-            shape = (len(own), -1, self.num_fields)
-            found.append(values.reshape(shape) * scale[:, None, None])
+            found.append(values.reshape(len(own), -1, self.num_fields) * scale[:, None, None])
         return np.stack(found)
 
     def equation(
@@ -279,23 +277,20 @@ class ElementSystem:
                     "ofe,oepf,ofepr->epr", factors - 1.0, values, slopes, optimize=True
                 )
                 slopes = slopes * factors[..., None, None]
-            scales = self._scales(group)
-            unit = np.sqrt(np.einsum("ep,ofepr->ofer", group.weights, slopes**2))
-            unit = np.max(unit * scales[:, None, :, None], axis=(0, 1))
             # elements, points, residuals
-            factor = np.sqrt(group.weights)[..., None] / np.where(unit > 0, unit, 1.0)[:, None, :]
-            slopes = slopes * factor * scales[:, None, :, None, None]
+            factor = np.sqrt(group.weights)[..., None] / self._units(group, slopes)[:, None, :]
+            slopes = slopes * factor * self._scales(group)[:, None, :, None, None]
             scaled = np.moveaxis(factor * residual, 2, 1)
             count, width = scaled.shape[2], math.prod(group.shape)
             matrix = np.zeros((*scaled.shape, self.num_fields * width))
+            first = int(group.elements[0])
             tables = [
                 [self._adapted(first, field).on_grid(group.factors[order]) for order in self.orders]
-                for first in group.elements[:1].tolist()
                 for field in range(self.num_fields)
             ]
             product = np.empty((count, width))
             for number, field, result in np.argwhere(np.any(slopes, axis=(2, 3))).tolist():
-                own_columns = self._columns_of(int(group.elements[0]), field)
+                own_columns = self._columns_of(first, field)
                 # One by one: products of all elements would not stay in the cache.
                 for place, own in enumerate(slopes[number, field, :, :, result]):
                     np.multiply(own[:, None], tables[field][number], out=product)
@@ -334,6 +329,20 @@ class ElementSystem:
         slopes = self.slopes[group.elements]
         return np.stack([np.prod(slopes ** np.asarray(order), axis=1) for order in self.orders])
 
+    def _sizes(
+        self, group: _Group, slopes: Float[np.ndarray, "orders fields elements points residuals"]
+    ) -> Float[np.ndarray, "orders fields elements residuals"]:
+        """Of the coefficients in reference coordinates, the root mean squares on each element."""
+        sizes = np.sqrt(np.einsum("ep,ofepr->ofer", group.weights, slopes**2))
+        return sizes * self._scales(group)[:, None, :, None]
+
+    def _units(
+        self, group: _Group, slopes: Float[np.ndarray, "orders fields elements points residuals"]
+    ) -> Float[np.ndarray, "elements residuals"]:
+        """The largest of them, which makes of a residual one in units of u; 1 if all are zero."""
+        unit = np.max(self._sizes(group, slopes), axis=(0, 1))
+        return np.where(unit > 0, unit, 1.0)
+
     def amplification(
         self,
         group: _Group,
@@ -349,8 +358,7 @@ class ElementSystem:
         """
         count, d = len(group.elements), len(group.shape)
         factors, by_axis = np.ones((len(self.orders), self.num_fields, count)), np.ones((count, d))
-        sizes = np.sqrt(np.einsum("ep,ofepr->ofer", group.weights, slopes**2))
-        sizes = sizes * self._scales(group)[:, None, :, None]
+        sizes = self._sizes(group, slopes)
         for axis in range(d):
             along = [
                 (order[axis], number)
@@ -361,16 +369,13 @@ class ElementSystem:
             if top < 2 or top % 2:
                 continue
             resolved = RESOLVED_EXPONENT * (group.shape[axis] - 1)
-            for field in range(self.num_fields):
-                own = sizes[highest, field]  # elements, residuals
-                for order, number in along:
-                    if order < top:
-                        with np.errstate(divide="ignore", invalid="ignore"):
-                            wanted = sizes[number, field] / (own * resolved ** (top - order))
-                        wanted = np.where((own > 0) & smoothed[:, axis, None], wanted, 1.0)
-                        factors[highest, field] = np.maximum(
-                            factors[highest, field], np.max(wanted, axis=1)
-                        )
+            own = sizes[highest]  # fields, elements, residuals
+            has_layers = (own > 0) & smoothed[:, axis, None]
+            for order, number in along:
+                if order < top:
+                    least = np.where(has_layers, own, np.inf) * resolved ** (top - order)
+                    wanted = np.max(sizes[number] / least, axis=2)
+                    factors[highest] = np.maximum(factors[highest], wanted)
             by_axis[:, axis] = np.max(factors[highest], axis=0)
         return factors, by_axis
 
@@ -384,9 +389,7 @@ class ElementSystem:
         spread = np.zeros((num_elements, d))
         _, found, by_channels = finer.equation(b)
         for group, residual, slopes in zip(finer.groups, found, by_channels, strict=True):
-            unit = np.sqrt(np.einsum("ep,ofepr->ofer", group.weights, slopes**2))
-            unit = np.max(unit * finer._scales(group)[:, None, :, None], axis=(0, 1))
-            squares = residual**2 / np.where(unit > 0, unit, 1.0)[:, None, :] ** 2
+            squares = (residual / finer._units(group, slopes)[:, None, :]) ** 2
             squares = group.weights[..., None] * squares
             size[group.elements] = np.sqrt(np.max(np.sum(squares, axis=1), axis=1))
             share = np.sum(squares, axis=2)
@@ -400,15 +403,16 @@ class ElementSystem:
 
     def columns(self, b: Coefficients) -> list[Float[np.ndarray, " _columns"]]:
         """The coefficients of each element's adapted functions, field by field."""
-        pairs = zip(self.basis.offsets[:-1], self.basis.offsets[1:], strict=True)
+        return self._by_element(b, Adapted.from_legendre)
+
+    def _by_element(
+        self, b: Coefficients, change: Callable[[Adapted, np.ndarray], np.ndarray]
+    ) -> list[Float[np.ndarray, " _columns"]]:
+        """What a change of functions makes of the coefficients of each element and field."""
+        fields = range(self.num_fields)
         return [
-            np.concatenate(
-                [
-                    self._adapted(element, field).from_legendre(b[start:end, field])
-                    for field in range(self.num_fields)
-                ]
-            )
-            for element, (start, end) in enumerate(pairs)
+            np.concatenate([change(self._adapted(element, k), own[:, k]) for k in fields])
+            for element, own in enumerate(np.split(b, self.basis.offsets[1:-1]))
         ]
 
     def coefficients(self, columns: Sequence[Float[np.ndarray, " _columns"]]) -> Coefficients:
@@ -846,16 +850,7 @@ class ElementSystem:
 
     def _transposed(self, values: Coefficients) -> list[Float[np.ndarray, " _columns"]]:
         """`coefficients` transposed."""
-        pairs = zip(self.basis.offsets[:-1], self.basis.offsets[1:], strict=True)
-        return [
-            np.concatenate(
-                [
-                    self._adapted(element, field).transposed(values[start:end, field])
-                    for field in range(self.num_fields)
-                ]
-            )
-            for element, (start, end) in enumerate(pairs)
-        ]
+        return self._by_element(values, Adapted.transposed)
 
 
 def _without_rounding(rows: Float[np.ndarray, "rows columns"]) -> np.ndarray:
