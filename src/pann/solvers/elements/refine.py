@@ -345,12 +345,14 @@ def _cuts(
     center, wide = now.missed.center[element], now.amplified[element]
     at_end, is_point = np.abs(center) > AT_AN_END, now.is_point[element]
     reach = 1.0 - np.abs(center) + now.missed.spread[element]
+    is_corner = np.sum((wide > AMPLIFIED) & (np.abs(center) > AT_TWO_ENDS)) > 1
+    far_out = AT_TWO_ENDS if is_corner else AT_AN_END
     places = {}
     for axis in axes:
         inside = [0.5]
         if is_point:
             inside = _toward(center[axis], MOST_CUTS)
-        elif wide[axis] > AMPLIFIED and abs(center[axis]) > AT_TWO_ENDS:
+        elif wide[axis] > AMPLIFIED and abs(center[axis]) > far_out:
             count = math.ceil(math.log(wide[axis]) / math.log(1 / GRADING) - 0.5)
             inside = _toward(center[axis], min(max(count, 1), MOST_CUTS))
         elif not np.all(at_end) and reach[axis] < CUT_OFF:
