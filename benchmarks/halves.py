@@ -2,9 +2,10 @@
 
 Polynomials alone are `pann.Polynomial()`, whose degree is raised as long as there is time, and
 `pann.Elements()`, polynomials in boxes; the network alone has a constant beside it; both are
-`pann.Hybrid()`. All problems of `pann.problems` without time, and sharp ones: `ratio` is the error
-of both over the smaller one of the polynomial and the network, `to elements` over that of
-polynomials in boxes, `to all` over the smallest of all three. Errors below 1e-11 are rounding.
+`pann.Hybrid()`; the default is `pann.solve(problem)`, which chooses among these. All problems of
+`pann.problems` without time, and sharp ones: `ratio` is the error of both over the smaller one of
+the polynomial and the network, `to elements` over that of polynomials in boxes, `to all` over the
+smallest of all three, `default to all` that of the default. Errors below 1e-11 are rounding.
 Seconds are those of a process that has compiled nothing before.
 """
 
@@ -118,6 +119,7 @@ METHODS: dict[str, Any] = {
     "elements": pann.Elements(),
     "network": pann.Hybrid(degree=0, network=pann.MLP(width=24)),
     "both": pann.Hybrid(),
+    "default": None,
 }
 KEYS = ("problem",)
 
@@ -147,7 +149,12 @@ def _row(name: str) -> Row:
     row["ratio"] = float(floor(error["both"]) / floor(halves))
     row["to elements"] = float(floor(error["both"]) / floor(error["elements"]))
     row["to all"] = float(floor(error["both"]) / floor(better))
-    return {**row, "how": found["both"].get("how", "")}
+    row["default to all"] = float(floor(error["default"]) / floor(better))
+    return {
+        **row,
+        "how": found["both"].get("how", ""),
+        "default how": found["default"].get("how", ""),
+    }
 
 
 def _solved(name: str, method: str) -> dict[str, Any]:
