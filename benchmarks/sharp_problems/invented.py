@@ -573,6 +573,7 @@ def by_differences(
     start: Sequence[Function],
     ends: Sequence[tuple[float, float] | None],
     count: int,
+    times: np.ndarray,
 ) -> Function:
     """Fourth-order differences on [0, 1], LSODA; fields without values at the ends are mirrored."""
     x = np.linspace(0, 1, count + 1)
@@ -597,7 +598,6 @@ def by_differences(
                 own[[0, -1]] = 0.0
         return found.T.ravel()
 
-    times = np.linspace(0, 1, 801)
     first = np.stack([each(x) for each in start], axis=1).ravel()
     states = scipy.integrate.odeint(
         rate, first, times, tfirst=True, ml=3 * num, mu=3 * num, rtol=1e-9, atol=1e-11
@@ -627,6 +627,7 @@ def buckley_leverett(diffusion: float = 2e-3) -> Case:
             [functools.partial(start, np)],
             [(1.0, 0.0)],
             3_000,
+            np.linspace(0, 0.4, 1_601),
         )
 
     return Case(
@@ -664,7 +665,11 @@ def fitzhugh_nagumo() -> Case:
             return diffusion * u[2] + first, second
 
         return by_differences(
-            change, [functools.partial(u0, np), np.zeros_like], [None, None], 2_000
+            change,
+            [functools.partial(u0, np), np.zeros_like],
+            [None, None],
+            2_000,
+            np.linspace(0, 1, 801),
         )
 
     return Case(

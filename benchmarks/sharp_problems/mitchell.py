@@ -1,4 +1,4 @@
-"""The twelve problems of NISTIR 7668 (Mitchell, 2010), as far as a box can hold them."""
+"""The twelve problems of NISTIR 7668 (Mitchell, 2010), but for a slit and a battery."""
 
 import functools
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.sharp_problems import chebyshev
 from benchmarks.sharp_problems.case import Case, Function
 from benchmarks.sharp_problems.layers import SQUARE, UNIT, front_case
-from pann import Dirichlet, Interface, Problem
+from pann import Dirichlet, Interface, Polygon, Problem
 
 GOAL, SECONDS = 1e-6, 60.0
 # The larger exponent of the intersecting interfaces, and what goes with it (Kellogg, 1975).
@@ -293,6 +293,58 @@ def kellogg() -> Case:
     )
 
 
+def multiple_difficulties() -> Case:
+    """lap u = f: a re-entrant corner, a front through it, a peak on the front, and a layer."""
+    shape = Polygon([(-1, -1), (0, -1), (0, 0), (1, 0), (1, 1), (-1, 1)])
+    power, slope, steepness, thickness = 2 / 3, 200.0, 1000.0, 0.01
+    front, radius, top = (0.0, -0.75), 0.75, (-np.sqrt(5) / 4, -0.25)
+
+    def parts(library: Any, x: Any, y: Any) -> tuple[Any, Any, Any]:
+        r = library.sqrt((x - front[0]) ** 2 + (y - front[1]) ** 2)
+        r2 = (x - top[0]) ** 2 + (y - top[1]) ** 2
+        return r, r2, library.exp(-steepness * r2)
+
+    def exact(library: Any, x: Any, y: Any) -> Any:
+        r, _, bump = parts(library, x, y)
+        # From 0 on the edge to the right; rounding below that edge is no turn.
+        theta = library.mod(library.arctan2(y, x) + 1e-9, 2 * np.pi) - 1e-9
+        corner = (x * x + y * y) ** (power / 2) * library.sin(power * theta)
+        layer = library.exp(-(1 + y) / thickness)
+        return corner + library.arctan(slope * (r - radius)) + bump + layer
+
+    def source(library: Any, x: Any, y: Any) -> Any:
+        r, r2, bump = parts(library, x, y)
+        s = slope * (r - radius)
+        bend = slope / (r * (1 + s * s)) - 2 * slope**2 * s / (1 + s * s) ** 2
+        layer = library.exp(-(1 + y) / thickness) / thickness**2
+        return bend + (4 * steepness**2 * r2 - 4 * steepness) * bump + layer
+
+    def inside(random: np.ndarray) -> np.ndarray:
+        angle = np.pi * (0.5 + 0.9 * random[:, 0])
+        near = radius + (2 * random[:, 1] - 1) * 3 / slope
+        points = np.stack([near * np.cos(angle), near * np.sin(angle)], axis=1) + front
+        third = len(points) // 3
+        points[:third] = top + 3 * steepness**-0.5 * (2 * random[:third] - 1)
+        x, y = random[third : 2 * third].T
+        points[third : 2 * third] = np.stack([-x, 5 * thickness * y - 1], axis=1)
+        x, y = points.T
+        return points[(np.abs(points) < 1).all(axis=1) & ((x < 0) | (y > 0))]
+
+    return Case(
+        "nist multiple difficulties",
+        multiple_difficulties.__doc__ or "",
+        lambda: Problem(
+            shape.box,
+            lambda u, x, y: u.laplacian - source(jnp, x, y),
+            [Dirichlet(shape.boundary, functools.partial(exact, jnp))],
+        ),
+        functools.partial(exact, np),
+        GOAL,
+        SECONDS,
+        inside=inside,
+    )
+
+
 def absent(name: str, words: str, why: str) -> Case:
     def make() -> Problem:
         raise ValueError(f"{name} needs {why}")
@@ -310,7 +362,9 @@ WAVE_FRONTS: tuple[tuple[str, float, tuple[float, float], float, int], ...] = (
 
 CASES = (
     analytic(),
-    absent("reentrant corner", "lap u = 0, u = r^a sin(a theta)", "a domain with a corner cut out"),
+    absent(
+        "reentrant corner", "lap u = 0, r^a sin(a theta)", "a shape: in the benchmark of shapes"
+    ),
     absent("linear elasticity", "a crack, modes 1 and 2", "a domain with a slit"),
     peak(1e3, (0.5, 0.5)),
     peak(1e5, (0.51, 0.117)),
@@ -326,5 +380,5 @@ CASES = (
     interior_line(1.5, 0.6),
     kellogg(),
     absent("battery", "heat in five materials", "a reference: its solution is not known"),
-    absent("multiple difficulties", "a corner, a peak, a front, a layer", "an L-shaped domain"),
+    multiple_difficulties(),
 )
