@@ -609,8 +609,9 @@ def by_differences(
     return lambda x, t: tuple(spline(t, x, grid=False) for spline in splines)
 
 
-def buckley_leverett(diffusion: float = 2e-3) -> Case:
+def buckley_leverett(diffusion: float = 5e-3) -> Case:
     """f(u) = u^2 / (u^2 + (1 - u)^2 / 2): a shock behind which a wave fans out."""
+    # Differences of 3,000 and 5,000 points are 1e-6 apart; with a diffusion of 2e-3, 7e-5.
 
     def speed(u: Any) -> Any:
         return u * (1 - u) / (u**2 + 0.5 * (1 - u) ** 2) ** 2
