@@ -48,14 +48,23 @@ def wave() -> pann.Problem:
     return pann.Problem(ring, lambda u: u.t + u * u.x - 0.1 * u.xx, [start])
 
 
-FRONT, HEAT, WAVE = (
+def reaction() -> pann.Problem:
+    """On a disk, with steps whose factors are kept from window to window."""
+    disk = pann.shapes.Disk().in_time(t=(0.0, 0.5))
+    exact = lambda x, y, t: jnp.cos(t) * jnp.sin(x + y)
+    return pann.Problem.manufactured(disk, lambda u: u.t - 0.05 * u.laplacian + u.value**3, exact)
+
+
+FRONT, HEAT, WAVE, REACTION = (
     front(),
     heat(),
     wave(),
+    reaction(),
 )  # one each, so that every solve uses the same compiled programs
 UNIFORM = pann.Collocation(points=64, sampling="uniform")
 CASES = {
     "windows": (WAVE, None, {}),
+    "windows on a shape": (REACTION, pann.Windows(tail=1e-7), {}),
     "second order": (
         FRONT,
         pann.Hybrid(degree=6, network=pann.MLP(width=6), iterations=12),

@@ -9,7 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from pann.basis import Basis, ElementBasis, PiecewiseLegendre, ShapeBasis, Singular, Tree
+from pann.basis import (
+    Basis,
+    ElementBasis,
+    EvolvingBasis,
+    PiecewiseLegendre,
+    ShapeBasis,
+    Singular,
+    Tree,
+)
 from pann.basis.elements import CURVE_SIZE
 from pann.basis.families import FAMILIES
 from pann.basis.on_shapes import Made, Step
@@ -65,6 +73,7 @@ MAX_FUNCTIONS = 1_000_000  # of one variable, over all axes of a basis
 MAX_BREAKS = 1_000
 MAX_NODES, MAX_ELEMENT_TERMS = 1_000_000, 100_000_000
 MAX_SHAPE_DEGREE, MAX_SHAPE_TERMS = 300, 100_000
+MAX_WINDOWS, MAX_DEGREE_IN_TIME = 100_000, 200
 MAX_POWER = 100
 MAX_LEVEL_SET_INPUTS = 6
 
@@ -246,9 +255,41 @@ ON_SHAPE = Record(
     split=_split_shape_basis,
     build=_shape_basis,
 )
+
+
+def _in_space(domain: Box) -> Box:
+    """The shape of an evolution problem, without its time."""
+    if domain.shape is None or domain.time is None:
+        raise FileError("the basis is one of windows on a shape, but the domain is another")
+    axes: dict[str, Any] = {
+        domain.names[axis]: (domain.lower[axis], domain.upper[axis]) for axis in domain.space
+    }
+    return Box(**axes).filled_by(domain.shape)
+
+
+def _evolving_basis(values: Values) -> EvolvingBasis:
+    edges, ends = values.edges, values.whole.times
+    if any(after <= before for before, after in itertools.pairwise(edges)):
+        raise FileError(f"the times of windows must ascend, but are {shown(edges)}")
+    if (edges[0], edges[-1]) != ends:
+        raise FileError(f"windows begin and end with the domain, {ends}, but at {shown(edges)}")
+    return EvolvingBasis(values.whole, values.space, edges, values.degree_in_time)
+
+
+EVOLVING = Record(
+    EvolvingBasis,
+    "the basis of windows on a shape",
+    {
+        "space": ON_SHAPE,
+        "edges": Listed(NUMBER, least=2, most=MAX_WINDOWS),
+        "degree_in_time": Plain(integer(1, MAX_DEGREE_IN_TIME)),
+    },
+    build=_evolving_basis,
+    context=lambda known: {"whole": known.domain, "domain": _in_space(known.domain)},
+)
 BASIS = OneOf(
     "the basis",
-    {"elements": ELEMENTS, "shape": ON_SHAPE},
+    {"elements": ELEMENTS, "shape": ON_SHAPE, "evolving": EVOLVING},
     tag="kind",
     untagged=GLOBAL_BASIS,
 )

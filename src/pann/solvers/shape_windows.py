@@ -14,9 +14,11 @@ The length of a window is halved where the tail in time is too large, the degree
 where the residual at fresh points is.
 """
 
+import contextlib
 import dataclasses
 import functools
 import math
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -31,6 +33,7 @@ from pann.arguments import call_by_name
 from pann.basis import EvolvingBasis, Legendre, ShapeBasis
 from pann.domain import Box
 from pann.errors import WindowsFailed
+from pann.io.checkpoint import Saved
 from pann.methods import Windows
 from pann.network.jets import in_terms
 from pann.numerics.least_squares import depends, solve
@@ -147,14 +150,18 @@ class Held(NamedTuple):
     values: Float[np.ndarray, "nodes rows"]
 
 
+def basis_of(problem: Problem, degree: int) -> ShapeBasis:
+    shape: Any = problem.domain.shape
+    return ShapeBasis(shape.box, degree, singular_functions(problem, degree))
+
+
 class Space:
     """Functions of the shape at points, and the equation there at any times."""
 
     def __init__(self, setup: Setup, degree: int) -> None:
         self.problem = problem = setup.problem
-        shape: Any = problem.domain.shape
-        self.box: Box = shape.box
-        self.basis = ShapeBasis(self.box, degree, singular_functions(problem, degree))
+        self.basis = basis_of(problem, degree)
+        self.box: Box = self.basis.domain
         self.size, self.num_fields = len(self.basis), len(problem.fields)
         count = POINTS_PER_TERM_OF_SHAPES * self.size
         self.points = sample("graded", self.box, count, setup.seed).coordinates
@@ -309,10 +316,13 @@ class Factor(NamedTuple):
 class Factors(NamedTuple):
     """Of the systems of half of the eigenvectors of D, and what rows of conditions count there.
 
-    `parts` are the rows of the equation by the order in time of what they multiply.
+    `parts` are the rows of the equation by the order in time of what they multiply. All follows
+    from the window in which they were made and `mean`, the coefficients of the equation there.
     """
 
+    begin: float
     length: float
+    mean: Float[np.ndarray, "orders fields points residuals"]
     each: list[tuple[int, float, Factor]]
     parts: list[Float[np.ndarray, "rows columns"]]
 
@@ -321,7 +331,8 @@ class Window:
     """The equations of a window of time, for the state at its beginning."""
 
     def __init__(self, space: Space, times: Times, begin: float, length: float, state: State):
-        self.space, self.times, self.length, self.state = space, times, length, state
+        self.space, self.times, self.state = space, times, state
+        self.begin, self.length = begin, length
         now = begin + length * times.nodes
         self.block = space.block(space.points, now)
         self.fresh = space.block(space.fresh, now[[len(now) // 2, -1]])
@@ -355,9 +366,9 @@ class Window:
         found = [np.einsum("pt,itf->ipf", tables[s], states[k], optimize=True) for s, k in each]
         return jnp.asarray(np.stack(found).reshape(len(found), -1, self.space.num_fields))
 
-    def factors(self, slopes: Float[np.ndarray, "orders fields nodes points residuals"]) -> Factors:
-        """With the coefficients of the equation averaged over the nodes."""
-        space, parts = self.space, self._parts(slopes.mean(axis=2))
+    def factors(self, mean: Float[np.ndarray, "orders fields points residuals"]) -> Factors:
+        """With these coefficients of the equation, averaged over the nodes."""
+        space, parts = self.space, self._parts(mean)
         below = []
         for held in self.held:
             rows = np.zeros((held.rows.shape[1], parts[0].shape[1]))
@@ -375,7 +386,7 @@ class Window:
             equation = sum(part * rate**order for order, part in enumerate(parts))
             matrix = np.concatenate([equation, *(weight * rows for rows in below)])
             found.append((number, weight, Factor.of(matrix)))
-        return Factors(self.length, found, parts)
+        return Factors(self.begin, self.length, mean, found, parts)
 
     def _parts(self, mean: Float[np.ndarray, "orders fields points residuals"]) -> list[np.ndarray]:
         """The equation's columns, field by field, for each order in time."""
@@ -483,18 +494,23 @@ def _linearized(block: Block, channels: jax.Array) -> tuple[jax.Array, jax.Array
 
 
 class March:
-    """Windows as far as they have come, and what they were made with."""
+    """Windows as far as they have come, and what they were made with.
 
-    def __init__(self, setup: Setup, degree: int, tail: float) -> None:
+    The first degree in space has the number `rung`; `goal` is the residual at which it is enough.
+    """
+
+    def __init__(
+        self, setup: Setup, degree: int, tail: float, goal: float = RESIDUAL, rung: int = 0
+    ) -> None:
         self.setup, self.times, self.tail = setup, radau(degree), tail
         self.begin, self.end = setup.problem.domain.times
-        self.rung = 0
-        self.space = Space(setup, DEGREES[0])
+        self.rung = rung
+        self.space = Space(setup, DEGREES[rung])
         self.state = self.space.initial()
         self.done: list[Solved] = []
         self.factors: Factors | None = None
         self.sizes = np.full(self.space.num_fields, 1e-300)
-        self.terms, self.goal, self.rejected = 1e-300, RESIDUAL, 0
+        self.terms, self.goal, self.rejected = 1e-300, goal, 0
         self.stopped: str | None = None
         self.last: Window | None = None
         self.seen: Factors | None = None
@@ -504,15 +520,18 @@ class March:
         """March to the end of time, or to where it does not go on; says why there is no more."""
         whole = self.end - self.begin
         level, done, last = round(-math.log2(FIRST)), 0, math.inf
+        saved = self.setup.checkpoint.under_way()
+        if saved is not None:
+            level, done = self.restore(saved)
         while done < 2**level:
             try:
                 self.setup.run.check_time(0.0)
-                step = round(1000 * done / 2**level)
-                figures = {"fresh residual": self.done[-1].residual} if self.done else {}
-                self.setup.report(Progress("windows, thousandths of time", step, 1000, figures))
+                self.tell(done / 2**level)
             except Stopped as stopped:
-                self.stopped = str(stopped)
-                return f"stopped by {stopped}"
+                # The first window, if it is one, is better than nothing.
+                if self.done or self.rejected:
+                    self.stopped = str(stopped)
+                    return f"stopped by {stopped}"
             begin = self.begin + whole * done / 2**level
             found = self.window(begin, whole / 2**level)
             if found is not None:
@@ -535,7 +554,66 @@ class March:
             done, last = done + 1, math.inf
             if found.tail < ROOM**2 * self.tail and done % 2 == 0 and level > 0:
                 level, done = level - 1, done // 2
+            self.keep(level, done)
+        # What was to stop it comes too late.
+        with contextlib.suppress(Stopped):
+            self.tell(1.0)
         return ALL_DONE
+
+    def tell(self, share: float) -> None:
+        figures = {"fresh residual": self.done[-1].residual} if self.done else {}
+        step = round(1000 * share)
+        self.setup.report(Progress("windows, thousandths of time", step, 1000, figures))
+
+    def keep(self, level: int, done: int) -> None:
+        """Leave all that the next window depends on in the checkpoint."""
+        factors = self.factors
+        assert factors is not None
+        numbers = [[w.begin, w.end, w.tail, w.residual] for w in self.done]
+        arrays = {
+            "numbers": np.array(numbers),
+            "own": np.array([self.tail, self.terms, self.goal, self.space.misfit]),
+            "sizes": self.sizes,
+            "state": self.state,
+            "factors": np.array([factors.begin, factors.length]),
+            "mean": factors.mean,
+        }
+        for number, window in enumerate(self.done):
+            arrays[f"window{number}"] = window.coefficients
+            arrays[f"state{number}"] = window.state
+        if self.spurious is not None:
+            arrays["spurious"] = self.spurious
+        notes = {
+            "level": level,
+            "done": done,
+            "rung": self.rung,
+            "rejected": self.rejected,
+            "degrees": [window.basis.degree for window in self.done],
+            "steps": [window.steps for window in self.done],
+        }
+        self.setup.checkpoint.keep(functools.partial(Saved, arrays, notes))
+
+    def restore(self, saved: Saved) -> tuple[int, int]:
+        """What was kept; the level of windows, and how many of it are done."""
+        arrays = {name: np.array(array) for name, array in saved.arrays.items()}
+        notes = saved.notes
+        if notes["rung"] != self.rung:
+            self.rung = int(notes["rung"])
+            self.space = Space(self.setup, DEGREES[self.rung])
+        self.tail, self.terms, self.goal, self.space.misfit = arrays["own"].tolist()
+        self.sizes, self.state, self.rejected = arrays["sizes"], arrays["state"], notes["rejected"]
+        bases = {self.space.basis.degree: self.space.basis}
+        for number, (begin, end, tail, residual) in enumerate(arrays["numbers"].tolist()):
+            degree = notes["degrees"][number]
+            basis = bases.setdefault(degree, basis_of(self.setup.problem, degree))
+            found = arrays[f"window{number}"], arrays[f"state{number}"]
+            steps = notes["steps"][number]
+            self.done.append(Solved(begin, end, basis, *found, steps, tail, residual))
+        begin, length = arrays["factors"].tolist()
+        window = Window(self.space, self.times, begin, length, self.state)
+        self.factors = self.seen = window.factors(arrays["mean"])
+        self.spurious = arrays.get("spurious")
+        return int(notes["level"]), int(notes["done"])
 
     def window(self, begin: float, length: float) -> Solved | None:
         """The solution of a window, None if steps do not converge."""
@@ -550,7 +628,7 @@ class March:
             if not np.all(np.isfinite(rows)):
                 return None
             if factors is None:
-                factors, is_new, last = window.factors(slopes), True, math.inf
+                factors, is_new, last = window.factors(slopes.mean(axis=2)), True, math.inf
             step = window.step(factors, rows)
             nodal = nodal - step
             norms = np.linalg.norm(nodal, axis=(0, 1)) + self.sizes * len(nodal) ** 0.5
@@ -617,7 +695,7 @@ class March:
     def in_more_functions(self, found: Solved) -> Solved:
         """The window in as many functions of space as lessen its residual."""
         while found.residual > self.goal and self.rung + 1 < len(DEGREES):
-            before = (self.space, self.state, self.factors)
+            before = (self.space, self.state, self.factors, self.last)
             higher = Space(self.setup, DEGREES[self.rung + 1])
             if higher.size * higher.num_fields > MOST_COLUMNS:
                 break
@@ -626,7 +704,7 @@ class March:
             self.space, self.factors = higher, None
             again = self.window(found.begin, found.end - found.begin)
             if again is None or again.residual > WORTH * found.residual:
-                self.space, self.state, self.factors = before
+                self.space, self.state, self.factors, self.last = before
                 # Not tried again before it has become worse.
                 self.goal = 10.0 * found.residual
                 break
@@ -642,10 +720,21 @@ ALL_DONE = "all windows done"
 
 def march_shape(setup: Setup, method: Windows) -> Solution:
     """All windows one after another; the domain of the solution ends where they do."""
-    degree, tail = method.degree or DEGREE, method.tail or TAIL
+    return march_from(setup, method.degree or DEGREE, method.tail or TAIL)[0]
+
+
+def march_from(
+    setup: Setup, degree: int, tail: float, goal: float = RESIDUAL, rung: int = 0
+) -> tuple[Solution, March]:
+    """The windows of this degree and tail as a solution, and as they were marched."""
     with threadpool_limits(1, "blas"):
-        marched = March(setup, degree, tail)
+        marched = March(setup, degree, tail, goal, rung)
         stop = marched.run()
+    if not marched.done and marched.stopped:
+        raise WindowsFailed(
+            f"{marched.stopped} was over before the first window was done: {marched.rejected} were "
+            "tried, and shortened; give more time"
+        )
     if not marched.done:
         raise WindowsFailed(
             f"no window could be solved: {stop}; check the equation, or give "
@@ -684,7 +773,26 @@ def march_shape(setup: Setup, method: Windows) -> Solution:
         },
     )
     own = Windows(windows=len(windows), degree=degree, tail=tail)
-    return Solution(model, problem.fields, {}, report, problem, method=own)
+    return Solution(model, problem.fields, {}, report, problem, method=own), marched
+
+
+def finer_marches(
+    setup: Setup, tails: Sequence[float], more_degrees: int
+) -> Iterator[tuple[Solution, bool]]:
+    """Marches with ever smaller tails, each of a higher degree in time and in space.
+
+    Beside each is whether it reached the end of time.
+    """
+    rung, columns = 0, len(setup.problem.fields)
+    for number, tail in enumerate(tails):
+        scoped = setup.within(f"march {number}")
+        solution, marched = march_from(scoped, DEGREE + more_degrees * number, tail, tail, rung)
+        yield solution, not marched.stopped and solution.model.domain == setup.problem.domain
+        rung = marched.rung + 1
+        if rung == len(DEGREES):
+            return
+        if columns * len(basis_of(setup.problem, DEGREES[rung])) > MOST_COLUMNS:
+            return
 
 
 def _up_to(domain: Box, end: float) -> Box:

@@ -226,12 +226,13 @@ def prepare(
         _check_sizes(method, run, start_from)
     work: Work
     is_evolving_shape = problem.domain.shape is not None and problem.domain.time is not None
-    if (method is None or isinstance(method, Windows)) and is_evolving_shape:
-        found = prepared_on_shape(problem, method, run, start_from)
-        if found is not None:
-            return found
     is_chosen = method is None
     in_windows = is_chosen and not _given(run, start_from) and suits_windows(problem)
+    if (method is None or isinstance(method, Windows)) and is_evolving_shape:
+        found = prepared_on_shape(problem, method, run, start_from)
+        if found is not None and run.tolerance is None:
+            return found
+        method, in_windows = None, found is not None
     # Functions along a whole axis do not follow a jump.
     in_windows = in_windows and not carried(problem)
     if isinstance(method, Windows | Elements) and (given := _given(run, start_from)):
@@ -315,7 +316,7 @@ def prepared_on_shape(
 ) -> Prepared | None:
     """Windows of time on a shape, unless something else is asked of them that they do not have."""
     reason = shape_windows.reason_against(problem)
-    given = _given(run, start_from) + ([] if run.tolerance is None else ["tolerance"])
+    given = _given(run, start_from)
     if given and reason is None:
         reason = f"windows on a shape go without {', '.join(given)}; leave them out"
     own = Windows() if method is None else method

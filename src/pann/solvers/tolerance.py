@@ -36,6 +36,7 @@ from pann.solvers.polynomial import (
     stopped_by,
 )
 from pann.solvers.setup import Setup
+from pann.solvers.shape_windows import finer_marches
 from pann.solvers.shapes import bases_of_shape
 from pann.solvers.solution import Solution, progress_of, trial_figures, with_report
 from pann.solvers.windows.march import UNSOLVED
@@ -224,6 +225,8 @@ def _marches(setup: Setup, tolerance: float) -> Generator[Solution, None, bool]:
     Those that do not reach the end, or do not solve the equation, are left out, and end it.
     """
     local = TUNING.first_tolerance * tolerance
+    if setup.problem.domain.shape is not None:
+        return (yield from _marches_on_shape(setup, local))
     axes = first_axes(setup.problem, None, local)
     while are_used_up(axes) and local < UNSOLVED:
         # No frequencies resolve the initial state: leave some for a second resolution.
@@ -245,6 +248,21 @@ def _marches(setup: Setup, tolerance: float) -> Generator[Solution, None, bool]:
             break
         local, axes = max(local * TUNING.stricter, TUNING.strictest), finer_axes(axes)
     return True
+
+
+def _marches_on_shape(setup: Setup, local: float) -> Generator[Solution, None, bool]:
+    tails = [local * TUNING.stricter**number for number in range(TUNING.max_marches)]
+    tails = list(dict.fromkeys(max(tail, TUNING.strictest) for tail in tails))
+    any_done = False
+    try:
+        for solution, is_whole in finer_marches(setup, tails, TUNING.more_degrees):
+            if not is_whole or not solution.residual <= UNSOLVED:
+                break
+            yield solution
+            any_done = True
+    except WindowsFailed:
+        pass
+    return any_done
 
 
 def _polynomials(
