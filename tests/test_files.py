@@ -18,7 +18,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import pann
-from pann.basis import Legendre, PiecewiseLegendre, ShapeBasis, Singular, make_basis
+from pann.basis import EvolvingBasis, Legendre, PiecewiseLegendre, ShapeBasis, Singular, make_basis
 from pann.domain import Box
 from pann.io import FileError, load, model_state, read, save, write
 from pann.model.pann import PANN
@@ -33,7 +33,7 @@ from pann.network import (
     activation_named,
 )
 from pann.network.activations import Tanh
-from pann.shapes import Curve, Disk
+from pann.shapes import Ball, Curve, Cylinder, Disk, Mesh
 
 DOMAIN = Box(x=(0.1, 3.0), y=(-2.0, -1.0))
 MIXED = Box(s=(0.0, 1 / 3), x=(-1.0, 1.0), t=(0.0, 2.0), periodic=["x"], time="t")
@@ -111,6 +111,21 @@ def shape_path(tmp_path):
         parameters = random_parameters(3, dimension=2, num_terms=len(basis), widths=(2,))
     save(tmp_path / "shape.pann", PANN(shape.box, basis, parameters))
     return tmp_path / "shape.pann"
+
+
+@pytest.fixture
+def body_path(tmp_path):
+    """A good file of windows on a body that is made of all kinds of bodies."""
+    vertices = np.array([[0.0, 0.0, 0.0], [2.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 2.0]])
+    mesh = Mesh(vertices, [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
+    ring = Disk((2.0, 0.0), 0.5).revolved("y")
+    shape = (mesh | ring) - Ball((0.2, 0.2, 0.2), 0.1) - Cylinder(radius=0.05, height=9)
+    space = ShapeBasis(shape.box, 1)
+    basis = EvolvingBasis(shape.in_time(t=(0.0, 1.0)), space, (0.0, 0.4, 1.0), 2)
+    with jax.enable_x64(True):
+        parameters = random_parameters(3, dimension=4, num_terms=len(basis), widths=(2,))
+    save(tmp_path / "body.pann", PANN(basis.domain, basis, parameters))
+    return tmp_path / "body.pann"
 
 
 # ---- What is saved comes back ----
@@ -831,7 +846,7 @@ def mutate_values(generator, path):
 def mutate_array(generator, path):
     """Change what the header says of an array, or its numbers, with the right checksum."""
     parsed, data = parse(path)
-    names = [name for name in parsed if name != "__metadata__"]
+    names = [name for name in parsed if name != "__metadata__" and 0 not in parsed[name]["shape"]]
     name = names[generator.integers(len(names))]
     mutation = MUTATIONS[generator.integers(len(MUTATIONS))]
     if generator.integers(3) == 0:
@@ -857,6 +872,8 @@ def mutate_array(generator, path):
         ("modified_path", mutate_values, 1200, 5),
         ("shape_path", mutate_values, 100, -1),  # a number of a shape moves its bounding box
         ("shape_path", mutate_array, 40, 1),
+        ("body_path", mutate_values, 60, -1),
+        ("body_path", mutate_array, 30, 0),
     ],
 )
 def test_a_mutated_file_is_refused_or_is_the_model_it_says(

@@ -7,13 +7,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 
 import pann
 from pann.basis import ShapeBasis
 from pann.io import FileError, load, model_from_state, model_state, save
 from pann.plot.solution import field_colors, ticks_of
 from pann.plot.values import values_on_grid
-from pann.shapes import Curve, Disk, Ellipse, Polygon, Rectangle
+from pann.shapes import (
+    Ball,
+    Cuboid,
+    Curve,
+    Cylinder,
+    Disk,
+    Ellipse,
+    Implicit,
+    Mesh,
+    Polygon,
+    Rectangle,
+)
 from pann.solvers.polynomial import polynomial_model
 
 PLATE = Rectangle(x=(-1, 1), y=(-1, 1)) - Disk((0.2, 0.1), 0.4)
@@ -309,6 +321,95 @@ def test_a_shape_comes_back_from_a_file(shape, tmp_path):
     (description, arrays), (other, same) = model_state(model), model_state(loaded)
     assert description == other
     assert all(np.array_equal(array, same[name]) for name, array in arrays.items())
+
+
+CORNERS = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+TETRAHEDRON = Mesh(CORNERS, [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
+ROUND = Implicit(lambda x, y: x**4 + y**4 - 1, x=(-2, 2), y=(-2, 2))
+
+
+@pytest.mark.parametrize(
+    "shape, volume",
+    [
+        (Ball((1.0, 2.0, 3.0), 0.5) - Ball((1.0, 2.0, 3.0), 0.2), 4 / 3 * np.pi * 0.117),
+        (Cuboid(x=(0, 1), y=(0, 2), z=(0, 1)), 2.0),
+        (Cylinder(axis="x", height=3).rotated(0.3, axis="z"), 3 * np.pi),
+        (Disk((2.0, 0.0), 0.5).revolved("y"), np.pi**2),
+        (TETRAHEDRON.moved(1, 2, 3) - Ball((1.2, 2.2, 3.2), 0.1), 1 / 6 - 4e-3 / 3 * np.pi),
+        (ROUND.extruded(z=(0, 1)), scipy.special.gamma(0.25) ** 2 / (2 * np.sqrt(np.pi))),
+    ],
+    ids=["shell", "cuboid", "cylinder", "ring", "mesh", "implicit"],
+)
+def test_a_body_comes_back_from_a_file(shape, volume, tmp_path):
+    model = model_on(shape, 2)
+    save(tmp_path / "model.pann", model)
+    loaded = load(tmp_path / "model.pann")
+    low, high = np.asarray(shape.lower), np.asarray(shape.upper)
+    points = np.random.default_rng(4).uniform(low - 0.1, high + 0.1, (2_000, 3))
+    assert np.array_equal(loaded(points), model(points), equal_nan=True)
+    again = loaded.domain.shape
+    assert again.volume == pytest.approx(volume, rel=3e-3)
+    assert again.boundary.names == shape.boundary.names
+    (description, arrays), (other, same) = model_state(model), model_state(loaded)
+    assert description == other
+    assert all(np.array_equal(array, same[name]) for name, array in arrays.items())
+
+
+def test_an_implicit_shape_comes_back_with_its_hole(tmp_path):
+    rings = Implicit(lambda x, y: (x**2 + y**2 - 1) * (x**2 + y**2 - 0.25), x=(-2, 2), y=(-2, 2))
+    save(tmp_path / "model.pann", model_on(rings, 2))
+    loaded = load(tmp_path / "model.pann").domain.shape
+    assert loaded.area == pytest.approx(0.75 * np.pi, rel=1e-13)
+    assert loaded.boundary.names == ("implicit",)
+    assert len(loaded.holes) == 1
+
+
+BODY = Disk((2.0, 0.0), 0.5).revolved("y") - TETRAHEDRON.moved(2.0, 0.0, 0.0)
+BODY = BODY | Disk().extruded(z=(-4, -3)) | Ball((0.0, 9.0, 0.0))
+
+
+@pytest.mark.parametrize(
+    "kind, change_of, message",
+    [
+        ("ball", {"center": [0.0, 9.0]}, "a ball has a center in three dimensions or more"),
+        ("ball", {"names": ["x", "y", "self"]}, "has axes x, y, z and Ball"),
+        ("ball", {"radius": "code()"}, "must be a finite number"),
+        ("extruded", {"axis": "self"}, "'self' cannot name an axis"),
+        ("extruded", {"axis": "x"}, "names are 3 different names"),
+        ("extruded", {"low": 3.0}, "finite low < high"),
+        ("extruded", {"of": []}, "made of at least 1 others, but of 0"),
+        ("revolved", {"axis": "z"}, "revolved about one of its axes x, y, got 'z'"),
+        ("revolved", {"third": "w"}, "x, y, w"),
+        ("mesh", {"count": 3}, "integer from 4"),
+        ("mesh", {"count": 2_000_000}, "'shape_2_corners' must be float64 of shape"),
+    ],
+)
+def test_hostile_bodies_are_refused(kind, change_of, message):
+    description, arrays = model_state(model_on(BODY, 1))
+    shapes = description["domain"]["shape"]
+    next(each for each in shapes if each["kind"] == kind).update(change_of)
+    with pytest.raises(FileError, match=message):
+        model_from_state(description, arrays)
+
+
+def test_meshes_in_files_are_whole_and_turned_outward():
+    description, arrays = model_state(model_on(TETRAHEDRON, 1))
+    name = next(name for name in arrays if name.endswith("corners"))
+    corners = arrays[name]
+    assert np.array_equal(corners, TETRAHEDRON.surface.corners)
+    inside_out, open_one = corners[:, ::-1], corners.copy()
+    open_one[0, 0] += 0.1
+    flat = corners * np.array([1.0, 1.0, 0.0])
+    for wrong, message in (
+        (inside_out, "its inside outside"),
+        (open_one, "is not watertight"),
+        (flat, "has no volume|is not watertight"),
+        (np.zeros_like(corners), "is not watertight|no volume|none"),
+        (np.full_like(corners, np.nan), "NaN or infinite"),
+        (1e308 * corners, "nearly agree"),
+    ):
+        with pytest.raises(FileError, match=message):
+            model_from_state(description, arrays | {name: wrong})
 
 
 def test_a_solution_with_functions_of_holes_comes_back(ring, tmp_path):

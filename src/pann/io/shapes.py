@@ -1,7 +1,8 @@
 """How shapes lie in files: a list, each shape after those that it is made of.
 
-Functions of users do not go into files: curves that they describe are saved as points, through
-which goes the same curve (`pann.shapes.plain`).
+Functions of users do not go into files: curves that they describe, and those around implicit
+shapes, are saved as points, through which goes the same curve (`pann.shapes.plain`). Meshes are
+saved as their triangles.
 """
 
 import itertools
@@ -25,14 +26,25 @@ from pann.io.checks import (
     shown,
 )
 from pann.io.codec import Arrays, Codec, Listed, OneOf, Plain, Record, Source, Values
-from pann.shapes import Curve, Disk, Ellipse, Polygon, Rectangle, Shape
+from pann.shapes import (
+    Ball,
+    Curve,
+    Disk,
+    Ellipse,
+    Extruded,
+    Mesh,
+    Polygon,
+    Rectangle,
+    Revolved,
+    Shape,
+)
 from pann.shapes.arcs import Affine
 from pann.shapes.curves import Through
 from pann.shapes.plain import MOST_SAMPLES, Sampled, inner_shapes, plain
 from pann.shapes.shape import Combination, Moved, Renamed
 
 MAX_SHAPES = 500  # that one is made of
-MAX_VERTICES, MAX_ARCS = 5_000, 200
+MAX_VERTICES, MAX_ARCS, MAX_TRIANGLES = 5_000, 200, 2_000_000
 MAX_NUMBERS = 20  # of a point
 # Bounding boxes are computed anew, of curves through points.
 SAME_BOX = 1e-9
@@ -102,6 +114,21 @@ def _placed(values: Values) -> Moved:
     return Moved(shape, Affine(values.matrix, values.shift))
 
 
+def _extruded(values: Values) -> Extruded:
+    named_axes([(values.axis, ())])
+    return Extruded(_inner(values, 0), values.axis, values.low, values.high)
+
+
+def _mesh(values: Values) -> Mesh:
+    faces = np.arange(3 * values.count).reshape(-1, 3)
+    mesh = Mesh(values.corners.reshape(-1, 3), faces, values.names)
+    if not np.array_equal(mesh.surface.corners, values.corners):
+        raise FileError(
+            "a mesh has vertices that nearly agree, triangles without area, or its inside outside"
+        )
+    return mesh
+
+
 def _loop(values: Values) -> Sampled:
     if values.is_loop and len(values.arcs) > 1:
         raise FileError("a curve without corners has one arc")
@@ -163,6 +190,31 @@ SINGLE = OneOf(
             _WHAT,
             {"name": TEXT, "names": NAMES, "corners_at": Plain(_corners, list), "function": CURVE},
             build=lambda of: Curve(of.function, of.corners_at, of.name, of.names),
+        ),
+        "ball": Record(Ball, _WHAT, {"center": NUMBERS, "radius": NUMBER, "names": NAMES}),
+        "mesh": Record(
+            Mesh,
+            _WHAT,
+            {"names": NAMES, "count": Plain(integer(4, MAX_TRIANGLES))},
+            {"corners": "float64 count 3 3"},
+            split=lambda mesh: {
+                "names": mesh.names,
+                "count": len(mesh.surface.corners),
+                "corners": mesh.surface.corners,
+            },
+            build=_mesh,
+        ),
+        "extruded": Record(
+            Extruded,
+            _WHAT,
+            {"axis": TEXT, "low": NUMBER, "high": NUMBER},
+            build=_extruded,
+        ),
+        "revolved": Record(
+            Revolved,
+            _WHAT,
+            {"axis": TEXT, "third": TEXT},
+            build=lambda of: Revolved(_inner(of, 0), of.axis, of.third),
         ),
         "moved": Record(
             Moved,

@@ -102,6 +102,7 @@ class Mesh(Shape):
 # Seen along this direction no edge of a mesh is likely to cover another one.
 TURN = np.linalg.qr(np.array([[0.62, 0.31, 0.72], [-0.45, 0.88, 0.13], [0.37, 0.41, -0.83]]))[0]
 PAIRS = 2_000_000  # of points and triangles, compared at a time
+ENTRIES = 20_000_000  # of triangles in cells, beyond one of each
 
 
 class Rays:
@@ -110,13 +111,17 @@ class Rays:
     def __init__(self, corners: Corners):
         self.corners = corners
         flat = corners[:, :, :2]
-        self.cells = int(np.clip(len(corners) ** 0.5, 16, 512))
+        self.cells = 2 * int(np.clip(len(corners) ** 0.5, 16, 512))
         self.low, high = flat.min(axis=(0, 1)), flat.max(axis=(0, 1))
-        self.cell = (high - self.low) / self.cells * (1 + 1e-12)
-        first = ((flat.min(axis=1) - self.low) / self.cell).astype(int)
-        last = ((flat.max(axis=1) - self.low) / self.cell).astype(int).clip(max=self.cells - 1)
-        widths = last - first + 1
-        counts = widths.prod(axis=1)
+        counts = np.array([2 * ENTRIES + len(corners)])
+        # Long triangles lie in many cells: then there are fewer.
+        while counts.sum() > ENTRIES + len(corners):
+            self.cells //= 2
+            self.cell = (high - self.low) / self.cells * (1 + 1e-12)
+            first = ((flat.min(axis=1) - self.low) / self.cell).astype(int)
+            last = ((flat.max(axis=1) - self.low) / self.cell).astype(int).clip(max=self.cells - 1)
+            widths = last - first + 1
+            counts = widths.prod(axis=1)
         face = np.repeat(np.arange(len(corners)), counts)
         step = np.arange(len(face)) - np.repeat(np.cumsum(counts) - counts, counts)
         row, column = (

@@ -65,8 +65,11 @@ def plain(shape: Shape) -> Shape:
     values = _fields(shape)
     if not isinstance(values.get("function"), Sampled | Through | None):
         return _of_curves(shape)
-    changes = {name: plain(value) for name, value in values.items() if isinstance(value, Shape)}
-    return dataclasses.replace(shape, **changes) if changes else shape  # type: ignore[type-var]
+    inner = {name: value for name, value in values.items() if isinstance(value, Shape)}
+    changes = {name: plain(value) for name, value in inner.items()}
+    if all(changes[name] is inner[name] for name in inner):
+        return shape
+    return dataclasses.replace(shape, **changes)  # type: ignore[type-var]
 
 
 def inner_shapes(shape: Shape) -> list[Shape]:
