@@ -615,6 +615,28 @@ ERRORS = {
         lambda: Implicit(lambda x, y: x / 0.0 + y, x=(1, 2), y=(0, 1)),
         "returns a finite number",
     ),
+    "slit of a polygon": (
+        lambda: Polygon([(0, 0), (1, 0), (1, 1), (0, 1), (0, 0.5), (0.5, 0.5), (0, 0.5)]),
+        r"e4 and e5 .* slit of no width from \(0, 0.5\) to \(0.5, 0.5\);.* open a slit by 1e-05",
+    ),
+    "slit to a hole": (
+        lambda: Polygon(
+            [(0, 0), (3, 0), (0, 3), (0, 1), (0.4, 1), (0.6, 1.2), (0.6, 0.8), (0.4, 1), (0, 1)]
+        ),
+        r"slit of no width from \(0, 1\) to \(0.4, 1\).* take the hole away by -",
+    ),
+    "slit of a difference": (
+        lambda: Disk() - Rectangle(x=(-2, 0), y=(0, 1e-9)),
+        r"is about 1e-09 wide on average: a slit .* from \(-2, 0\) to \(0, 1e-09\); make it at",
+    ),
+    "crack inside": (
+        lambda: Disk() - Ellipse(radii=(0.2, 1e-12)),
+        "a slit whose sides cannot be told apart",
+    ),
+    "gap between pieces": (
+        lambda: Rectangle(x=(0, 1), y=(0, 1)) | Rectangle(x=(0, 1), y=(1 + 1e-9, 2)),
+        r"does not close at .* too narrow to be told from that \(below 2e-07\); move or scale",
+    ),
     "corners of an implicit": (
         lambda: Implicit(lambda x, y: np.maximum(abs(x), abs(y)) - 1, x=(-2, 2), y=(-2, 2)),
         "is not smooth, or f has no slope there; make a shape with corners",
@@ -654,6 +676,17 @@ ERRORS = {
     ),
     "no file": (lambda: Mesh("nothing.stl"), "nothing.stl cannot be opened"),
 }
+
+
+def test_a_wedge_in_place_of_a_slit_is_a_shape():
+    """What the sentence about slits says to do, and what cuts nothing is no slit."""
+    half = 0.5e-5
+    edges = [(0, 0), (1, 0), (1, 1), (0, 1), (0, 0.5 + half), (0.5, 0.5), (0, 0.5 - half)]
+    slit = Polygon(edges)
+    assert slit.area == pytest.approx(1 - 0.5 * half, rel=1e-14)
+    assert max(corner.angle for corner in slit.corners) == pytest.approx(2 * np.pi, abs=1e-4)
+    beside = Rectangle(x=(0, 1), y=(0, 1)) - Rectangle(x=(2, 3), y=(0, 1e-9))
+    assert beside.area == 1.0
 
 
 @pytest.mark.parametrize("name", ERRORS)

@@ -63,7 +63,8 @@ def successors(parts: Sequence[Part], size: float) -> list[int]:
             x, y = parts[number].ends[1]
             raise ValueError(
                 f"the boundary of this shape does not close at ({x:.6g}, {y:.6g}): boundaries "
-                "touch there without crossing; move or scale one of the shapes a little"
+                "touch there without crossing, or leave a slit too narrow to be told from that "
+                f"(below {1e-7 * size:g}); move or scale one of the shapes a little"
             )
         taken.add(after)
     return following

@@ -21,6 +21,8 @@ from pann.shapes.shape import Shape
 
 Point = tuple[float | int, float | int]
 NAMES = ("x", "y")
+# How wide a slit should be, relative to the size: far above what is told apart (1e-7), and small.
+SLIT = 1e-5
 
 
 @final
@@ -175,6 +177,21 @@ class Polygon(Shape):
         return f"Polygon([{', '.join(f'({x:g}, {y:g})' for x, y in self.vertices)}])"
 
 
+def _overlap(first: Plane, last: Plane) -> Plane | None:
+    """The ends of what two segments on one line have in common, None if that is a point at most."""
+    along = last[0] - first[0]
+    ends = np.stack([first[1], last[1]]) - first[0]
+    away = abs(ends[:, 0] * along[1] - ends[:, 1] * along[0]) / np.hypot(*along)
+    shares = np.sort(ends @ along / (along @ along)).clip(0, 1)
+    if away.max() > 1e-12 * np.hypot(*along) or not shares[0] < shares[1]:
+        return None
+    return first[0] + shares[:, None] * along
+
+
+def _said(point: Float[np.ndarray, " 2"]) -> str:
+    return f"({point[0]:.6g}, {point[1]:.6g})"
+
+
 def crossings(first: Plane, last: Plane) -> Int[np.ndarray, "pairs 2"]:
     """Pairs of segments of a closed chain that meet, other than neighbors at their common end."""
     count = len(first)
@@ -268,6 +285,16 @@ def _check_polygon(vertices: Plane) -> None:
     back = (abs(turn) <= 1e-12 * lengths) & (np.sum(along * before, axis=1) < 0)
     pairs = [((number - 1) % len(vertices), number) for number in np.flatnonzero(back)]
     pairs += [tuple(pair) for pair in crossings(vertices, after).tolist()]
+    for first, second in pairs:
+        slit = _overlap(vertices[[first, second]], after[[first, second]])
+        if slit is not None:
+            size = np.ptp(vertices, axis=0).max()
+            raise ValueError(
+                f"edges e{first} and e{second} of the polygon meet along a line, a spike or a "
+                f"slit of no width from {_said(slit[0])} to {_said(slit[1])}; leave a spike out, "
+                f"open a slit by {SLIT * size:g} or so, as a wedge with its tip where the slit "
+                "ends, or, if it only leads to a hole, take the hole away by -"
+            )
     for first, second in pairs:
         raise ValueError(
             f"edges e{first} and e{second} of the polygon meet; a polygon's edges meet only at "

@@ -28,6 +28,10 @@ Points = Float[np.ndarray, "points d"]
 Levels = Float[np.ndarray, " points"]
 
 
+# Slits and gaps below this share of the size are not told from arcs that touch.
+THIN = 1e-7
+
+
 class Shape(Region):
     """A bounded region; `-`, `|` and `&` make others, whose boundaries keep their names."""
 
@@ -322,7 +326,23 @@ class Combination(Shape):
                 f"{_place(self.first.lower)} to {_place(self.first.upper)}, the second from "
                 f"{_place(self.second.lower)} to {_place(self.second.upper)}"
             )
+        if self.operation == "-" and self.dimension == 2:
+            self._check_slit()
         successors(self.arcs, self.size)  # which says where it does not close
+
+    def _check_slit(self) -> None:
+        """Refuse a cut whose two sides cannot be told apart."""
+        around = sum(part.measure for part in self.second.arcs)
+        width = 2 * abs(self.second.area) / around
+        # What lies outside of the first shape cuts nothing.
+        before, now = (sum(each.measure for each in of.arcs) for of in (self.first, self))
+        if width < THIN * self.size and now > before + THIN * self.size:
+            raise ValueError(
+                f"{self.second}, taken away from {self.first}, is about {width:.1g} wide on "
+                f"average: a slit whose sides cannot be told apart, from "
+                f"{_place(self.second.lower)} to {_place(self.second.upper)}; make it at least "
+                f"{100 * THIN * self.size:g} wide"
+            )
 
     @property
     def names(self) -> tuple[str, ...]:
