@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pann.cli.terminal import STOPPED_SWEEP, Json, plainly, show_report, tell
+from pann.cli import STOPPED_SWEEP, Json, plainly, show_report, tell
 
 app = typer.Typer(help="The paper's experiments: run them, and compare.", no_args_is_help=True)
 
@@ -84,7 +84,7 @@ def run(
 ) -> None:
     """Run the rows that are not in the store yet; after an interruption, the same again."""
     with plainly(STOPPED_SWEEP):
-        from pann.cli.sweeps import event_line, event_report, summary_line, sweep_bar
+        from pann.cli import event_line, event_report, summary_line, sweep_bar
         from pann.runs import Event, Store, parse_shard, shard_of, sweep, units_of
         from pann.runtime import use_compilation_cache
         from reproduction.published import shown_name
@@ -143,12 +143,12 @@ def status(
 def summary(size: SizeOption = "full", form: Form = "text", store: Folder = DEFAULT_STORE) -> None:
     """Print how far the runs are from the paper, a line for each experiment."""
     with plainly():
-        from pann.methods.options import choose
+        from pann.cli import choice
         from pann.runs import Store
         from reproduction.comparison import summarize
         from reproduction.experiments import SIZES
 
-        choose("size", size, SIZES)
+        choice("size", size, SIZES)
         print(summarize(Store(store), size).formatted(form))
 
 
@@ -161,12 +161,12 @@ def table(
 ) -> None:
     """Print published, faithful and default figures side by side."""
     with plainly():
-        from pann.methods.options import choose
+        from pann.cli import choice
         from pann.runs import Store
         from reproduction.comparison import compare
         from reproduction.experiments import SIZES, experiment_named
 
-        choose("size", size, SIZES)
+        choice("size", size, SIZES)
         print(compare(experiment_named(name), Store(store), size).formatted(form))
 
 
@@ -182,13 +182,13 @@ def figure(
 ) -> None:
     """Draw a figure of the paper from the runs of the store."""
     with plainly():
-        from pann.methods.options import choose
+        from pann.cli import choice
         from pann.plot import check_picture, write_picture
         from pann.runs import Store
         from reproduction.experiments import SIZES, experiment_named
         from reproduction.pictures import draw
 
-        choose("size", size, SIZES)
+        choice("size", size, SIZES)
         experiment = experiment_named(name)
         path = out or pathlib.Path(f"{experiment.name}.png")
         check_picture(path)
@@ -253,11 +253,11 @@ def _chosen(
     names: list[str] | None, size: str, mode: str, trials: int | None, only: list[str] | None
 ) -> list[tuple[Any, list[Any]]]:
     """The experiments of these names with their rows of that size and mode."""
-    from pann.methods.options import choose
+    from pann.cli import choice
     from reproduction.experiments import EXPERIMENTS, MODES, SIZES, experiment_named
 
-    choose("size", size, SIZES)
-    choose("mode", mode, (*MODES, "both"))
+    choice("size", size, SIZES)
+    choice("mode", mode, (*MODES, "both"))
     every = not names or names == ["all"]
     experiments = EXPERIMENTS if every else [experiment_named(name) for name in names or ()]
     modes = MODES if mode == "both" else (mode,)

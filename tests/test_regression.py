@@ -299,7 +299,8 @@ def test_the_preconditioner_is_least_squares_with_christoffel_weights():
 
 
 def test_the_paper_means_its_preconditioner_and_all_rows(monkeypatch):
-    monkeypatch.setattr(recipes, "PAPER", (LeastSquares("polynomial", alone=True),))
+    stages = (LeastSquares("polynomial", alone=True),)
+    monkeypatch.setitem(recipes.NAMED, "paper", (stages, "as in the paper"))
     made = fit(X, Y, pann.Training.paper(degree=3, network=SMALL), domain=SQUARE)
     squares = christoffel_weights(make_basis(SQUARE, 3), X) ** 2
     np.testing.assert_allclose(made(NEW), polynomial_fit(X, Y, squares), atol=1e-11)

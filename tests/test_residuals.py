@@ -378,7 +378,7 @@ def test_other_things_than_problems_functions_and_numbers_are_refused():
     "name, options, message",
     [
         ("hybrid", {"constraint_weight": 0.1}, "no option of Hybrid 'constraint_weight'.* choose"),
-        ("paper", {"iterations": 5}, "no option of Training 'iterations'.* choose from stages"),
+        ("paper", {"iterations": 5}, "no option of Training 'iterations'.* choose from .*stages"),
         ("hybrid", {"basis": make_basis(LINE, 3), "degree": 4}, "no effect with a basis of your"),
         ("hybrid", {"basis": make_basis(LINE, 3), "axes": "x"}, "a basis has its own axes; leave"),
         ("hybrid", {"width": 0, "depth": 3}, r"width=0 is no network; use pann\.Polynomial"),
