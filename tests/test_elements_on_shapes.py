@@ -174,3 +174,63 @@ def test_a_free_constant_is_refused_with_what_to_do():
     problem = Problem(HOLE.box, lambda u: u.laplacian, [Neumann(HOLE.boundary, 0.0)])
     with pytest.raises(ValueError, match=r"a constant is free in u.*pann\.Data"):
         pann.solve(problem, Elements(), progress=False)
+
+
+# ---- Flows ----
+
+CHANNEL = Rectangle(x=(-0.5, 1), y=(-0.5, 0.5)) - Disk(center=(0.1, 0.05), radius=0.15)
+
+
+def point_force(x, y):
+    """Stokes flow about a force within the hole, and its pressure."""
+    x, y = x - 0.1, y - 0.05
+    square = x * x + y * y
+    return -0.5 * jnp.log(square) + x * x / square, x * y / square, 2 * x / square
+
+
+def kovasznay(x, y):
+    """Kovasznay's flow behind a grid at a Reynolds number of 40 (Proc. Camb. Phil. Soc. 44)."""
+    rate = 20 - np.sqrt(400 + 4 * np.pi**2)
+    wake = jnp.exp(rate * x)
+    u = 1 - wake * jnp.cos(2 * np.pi * y)
+    return u, rate / (2 * np.pi) * wake * jnp.sin(2 * np.pi * y), 0.5 * (1 - wake**2)
+
+
+def flow(exact, nu, convection, at_outflow):
+    """Velocities are given but at the outflow; there two fields, as at a wall, or fewer."""
+    outflow = CHANNEL.boundary["right"]
+    parts = {name: lambda x, y, k=k: exact(x, y)[k] for k, name in enumerate("uvp")}
+    given = [(CHANNEL.boundary - outflow, "u"), (CHANNEL.boundary - outflow, "v")]
+    given += [(outflow, name) for name in at_outflow]
+    return Problem(
+        CHANNEL,
+        lambda u, v, p: (
+            convection * (u * u.x + v * u.y) + p.x - nu * u.laplacian,
+            convection * (u * v.x + v * v.y) + p.y - nu * v.laplacian,
+            u.x + v.y,
+        ),
+        [Dirichlet(where, parts[name], name) for where, name in given],
+        fields=("u", "v", "p"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("exact", "nu", "convection"), [(point_force, 1.0, 0.0), (kovasznay, 1 / 40, 1.0)]
+)
+def test_flows_around_a_hole(exact, nu, convection):
+    solution = pann.solve(
+        flow(exact, nu, convection, "vp"), Elements(degree=8, tail=1e-6), progress=False
+    )
+    points = points_in(CHANNEL)
+    for found, true in zip(solution(*points.T), exact(*points.T), strict=True):
+        assert np.max(np.abs(found - true)) < 1e-4 * np.max(np.abs(true))
+    assert solution.report.resolved
+
+
+def test_outflow_at_a_pressure_alone_is_no_solution_and_asks_for_conditions():
+    """Any velocity along the outflow is a solution of Stokes' equations."""
+    solution = pann.solve(
+        flow(point_force, 1.0, 0.0, "p"), Elements(degree=8, tail=1e-4), progress=False
+    )
+    assert not solution.report.resolved
+    assert any("conditions are missing" in note for note in solution.report.notes)

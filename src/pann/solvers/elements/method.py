@@ -102,7 +102,9 @@ NOT_DETERMINED = (
 NO_FURTHER = "no longer better by finer elements"
 HARDLY_DETERMINED = (
     "the equation hardly determines the solution: functions far from this one leave about the same "
-    "residual, so that others may be as good; see what holds the solution in place, such as a front"
+    "residual, so that others may be as good; see whether conditions are missing on some side (a "
+    "flow has as many where it leaves as it has at a wall), and what holds the solution in place, "
+    "such as a front"
 )
 # A residual that allows for errors above this; where they are large a nonlinear equation is not
 # near its linearization, so that they may be so much larger.
