@@ -26,7 +26,7 @@ bench: $(INSTALLED)  ## run the benchmarks
 	$(BIN)/python -m benchmarks
 
 bench-peers: $(INSTALLED)  ## set up other libraries in .peers, and run the same work beside them
-	$(BIN)/python -m benchmarks peers.steps peers.accuracy peers.regression
+	$(BIN)/python -m benchmarks peers.steps peers.accuracy peers.regression peers.shapes
 
 clean:  ## remove .venv, .peers, caches and build products
 	rm -rf .venv .peers .mypy_cache .pytest_cache .ruff_cache build dist

@@ -42,6 +42,7 @@ NAMES = {
     "peers.steps": "Adam step on an equation, beside DeepXDE, PINA and jinns",
     "peers.accuracy": "Allen-Cahn beside DeepXDE, PINA and jinns: error in a time, time to 1e-6",
     "peers.regression": "non-smooth regression beside LightGBM, RBF interpolation and neighbors",
+    "peers.shapes": "Poisson on a disk and an L, beside scikit-fem and DeepXDE",
     "device": "steps on a GPU beside the floors of its arithmetic and memory",
     "structure": "the code: lines, functions, import chains, files that a call passes through",
     "derivatives": "gradient step of losses with derivatives: Taylor mode against nested",

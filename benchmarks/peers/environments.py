@@ -45,6 +45,9 @@ EQUATIONS = (
     Peer("pina", "with_pina.py", (TORCH, ("pina-mathlab==0.3.2.post2610",))),
     Peer("jinns", "with_jinns.py", (("jinns==1.10.2",),)),
 )
+# The environment of the first of these, another job.
+DISK = dataclasses.replace(EQUATIONS[0], worker="with_deepxde_on_a_disk.py")
+FINITE_ELEMENTS = Peer("scikit-fem", "with_scikit_fem.py", (("scikit-fem==12.0.2", "scipy"),))
 REGRESSORS = Peer("regressors", "with_regressors.py", (("scikit-learn", "lightgbm", "scipy"),))
 PANN = Peer(OWN, "with_pann.py")
 
