@@ -26,6 +26,7 @@ from pann.pde.conditions import (
     values_at,
 )
 from pann.pde.fields import NeedsNumber, NoDerivative, Numbers
+from pann.pde.hard_on_shapes import hard_parts
 from pann.pde.interfaces import moved_off
 from pann.pde.problem import Problem
 from pann.pde.trace import NUM_POINTS
@@ -226,7 +227,7 @@ def _check_hard(problem: Problem, field: str) -> None:
                 f"'{field}' has hard conditions on value and derivative at the initial time "
                 f"and on the value at the final time, along '{time}'; use hard=False for one"
             )
-    if traces and has_integrals(problem):
+    if (traces or hard_parts(problem, field)) and has_integrals(problem):
         raise ValueError(
             f"'{field}' has a hard condition, with which integrals are not computed; use hard=False"
         )

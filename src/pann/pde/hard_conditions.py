@@ -31,7 +31,7 @@ from numpy.polynomial import Polynomial
 from pann.basis import Basis, make_basis
 from pann.domain import Box
 from pann.errors import FileError
-from pann.io.checks import check_list, shown
+from pann.io.checks import check_bool, check_list, shown
 from pann.io.codec import Listed, Plain, Record
 from pann.io.codec import Values as StoredArrays
 from pann.io.models import BASIS
@@ -39,6 +39,7 @@ from pann.network.jets import in_terms, lower_set
 from pann.pde.collocation import Get, Operator, Placed
 from pann.pde.conditions import Values, values_anywhere, values_at
 from pann.pde.fields import Order
+from pann.pde.hard_on_shapes import series_on_shape
 from pann.pde.problem import HardTrace, Problem
 
 DEGREES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
@@ -62,16 +63,20 @@ ALLOWED_POWERS: tuple[Powers, ...] = ((0, 0), (1, 0), (0, 1), (1, 1), (2, 0))
 class Ansatz:
     """The lift as a series in `basis`, the bump by its powers for each field and axis.
 
-    With (p, q) the factor along an axis is (1 + s)^p (1 - s)^q / 2^|p - q| for s in [-1, 1].
+    With (p, q) the factor along an axis is (1 + s)^p (1 - s)^q / 2^|p - q| for s in [-1, 1]. On a
+    shape the bump is a series as well, with the coefficients `weights`.
     """
 
     basis: Basis
     coefficients: Float[np.ndarray, "terms fields"]
     powers: tuple[tuple[Powers, ...], ...]
+    weights: Float[np.ndarray, "terms fields"] | None = None
 
     @property
     def hard_fields(self) -> tuple[int, ...]:
-        """The fields that have a hard condition."""
+        """The fields that have a hard condition, on a shape all."""
+        if self.weights is not None:
+            return tuple(range(len(self.powers)))
         return tuple(field for field, axes in enumerate(self.powers) if any(map(any, axes)))
 
     def lift(
@@ -84,6 +89,8 @@ class Ansatz:
         self, points: Float[np.ndarray, "points d"], order: Order
     ) -> Float[np.ndarray, "points fields"]:
         """D^order bump at points of the domain; the value is exactly 0 on the hard faces."""
+        if self.weights is not None:
+            return self.basis.evaluate(points, self.weights, order)
         domain = self.basis.domain
         reference, slopes = domain.to_reference(points), 2.0 / domain.widths
         product = np.ones((len(points), len(self.powers)))
@@ -121,7 +128,13 @@ class Ansatz:
 
 def check_alike(before: Ansatz | None, now: Ansatz | None) -> None:
     """Refuse to carry the coefficients of v to a problem where v means something else."""
-    if (before and before.powers) != (now and now.powers):
+    weights = [
+        np.zeros(0) if each is None or each.weights is None else each.weights
+        for each in (before, now)
+    ]
+    if (before and before.powers) != (now and now.powers) or not np.array_equal(
+        weights[0], weights[1]
+    ):
         raise ValueError(
             "start_from was solved with other hard conditions than this problem has, so that its "
             "coefficients mean something else; make the same conditions hard, or leave it out"
@@ -154,6 +167,10 @@ class OfV(eqx.Module):
 def make_ansatz(problem: Problem) -> Ansatz | None:
     """Lift and bump of every field, or None if no condition is hard."""
     domain = problem.domain
+    if (series := series_on_shape(problem)) is not None:
+        basis, lift, weights = series
+        none = (((0, 0),) * domain.dimension,) * len(problem.fields)
+        return Ansatz(basis, lift, none, weights)
     traces = [problem.hard_traces(field) for field in problem.fields]
     if not any(traces):
         return None
@@ -162,12 +179,12 @@ def make_ansatz(problem: Problem) -> Ansatz | None:
             f"conditions can be hard in up to {MAX_DIMENSION} dimensions, and this domain has "
             f"{domain.dimension}; use hard=False"
         )
-    series = [
+    of_faces = [
         _HardFaces(domain, field, of_field).series() if of_field else {}
         for field, of_field in zip(problem.fields, traces, strict=True)
     ]
-    indices = sorted(set().union(*series))
-    coefficients = [[of_field.get(index, 0.0) for of_field in series] for index in indices]
+    indices = sorted(set().union(*of_faces))
+    coefficients = [[of_field.get(index, 0.0) for of_field in of_faces] for index in indices]
     basis = Basis(
         domain,
         make_basis(domain, 0).families,
@@ -178,7 +195,7 @@ def make_ansatz(problem: Problem) -> Ansatz | None:
         tuple((count(each, axis, "lower"), count(each, axis, "upper")) for axis in domain.names)
         for each in traces
     )
-    return Ansatz(basis, np.array(coefficients).reshape(len(indices), len(series)), powers)
+    return Ansatz(basis, np.array(coefficients).reshape(len(indices), len(of_faces)), powers)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -405,6 +422,11 @@ def _check_powers(values: StoredArrays) -> None:
             )
 
 
+def _split_ansatz(ansatz: Ansatz) -> dict[str, Any]:
+    own = {"basis": ansatz.basis, "powers": ansatz.powers, "coefficients": ansatz.coefficients}
+    return own if ansatz.weights is None else own | {"on_shape": True, "weights": ansatz.weights}
+
+
 # The ansatz of a solution, by the model that it belongs to.
 ANSATZ = Record(
     Ansatz,
@@ -415,8 +437,15 @@ ANSATZ = Record(
             Listed(Plain(_stored_powers, list), each="the powers along an axis"),
             each="the powers of a field",
         ),
+        "on_shape": Plain(check_bool),
     },
-    {"coefficients": "float64 basis.num_terms powers"},
+    {
+        "coefficients": "float64 basis.num_terms powers",
+        "weights": lambda of: "float64 basis.num_terms powers" if of.on_shape else None,
+    },
     check=_check_powers,
+    split=_split_ansatz,
+    build=lambda of: Ansatz(of.basis, of.coefficients, of.powers, of.weights),
+    optional=("on_shape",),
     context=lambda known: {"domain": known.model.domain},
 )

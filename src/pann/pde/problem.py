@@ -218,9 +218,7 @@ class Problem:
                 continue
             if isinstance(condition, Dirichlet):
                 if isinstance(condition.faces, Boundary):
-                    raise ValueError(
-                        "conditions on the boundary of a shape cannot be hard; use hard=False"
-                    )
+                    continue  # pann.pde.hard_on_shapes
                 new = [HardTrace(axis, side, 0) for axis, side in condition.faces.sides]
             else:
                 new = [HardTrace(str(self.domain.time), "lower", condition.order)]

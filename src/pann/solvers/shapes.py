@@ -81,7 +81,9 @@ def singular_functions(problem: Problem, degree: int, *, homogeneous: bool = Fal
     """
     shape = problem.domain.shape
     assert isinstance(shape, Shape)
-    if shape.dimension != 2:
+    is_hard = any(isinstance(each, Dirichlet) and each.hard for each in problem.conditions)
+    if shape.dimension != 2 or (is_hard and not homogeneous):
+        # They belong to the solution, not to what hard conditions leave of it.
         return Singular.of(())
     rows: list[Row] = []
     alone = is_laplacian(problem)
