@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 import pann
+from benchmarks.shape_problems import flows
+from benchmarks.shape_problems.galerkin import Flow
 from pann import Dirichlet, Elements, Neumann, Problem
 from pann.basis import ElementBasis, Tree
 from pann.basis.cells import Cells, in_shape
@@ -234,3 +236,24 @@ def test_outflow_at_a_pressure_alone_is_no_solution_and_asks_for_conditions():
     )
     assert not solution.report.resolved
     assert any("conditions are missing" in note for note in solution.report.notes)
+
+
+def test_the_reference_has_poiseuilles_flow():
+    def given(x, y):
+        is_wall = (y == 0) | (y == 1)
+        return [(is_wall | (x == 0), 4 * y * (1 - y)), (is_wall | (x == 0) | (x == 2), 0 * y)]
+
+    grid = np.array([0.0, 0.5, 2.0]), np.array([0.0, 0.3, 1.0])
+    reference = Flow(*grid, lambda x, y: True, 4, 0.1, given).solve()
+    x, y = np.random.default_rng(0).uniform((0, 0), (2, 1), (100, 2)).T
+    for found, true in zip(reference(x, y), (4 * y * (1 - y), 0 * y, 0.8 * (2 - x)), strict=True):
+        np.testing.assert_allclose(found, true, atol=1e-11)
+
+
+def test_a_flow_past_a_step_is_that_of_spectral_elements():
+    solution = pann.solve(flows.backward_step(), Elements(degree=8, tail=1e-4), progress=False)
+    points = points_in(flows.STEP)
+    reference = flows.solved_step(degree=5, levels=4)
+    for found, true in zip(solution(*points.T), reference(*points.T), strict=True):
+        error = np.linalg.norm(found - true) / np.linalg.norm(true)
+        assert error < solution.report.error_estimate < 0.02

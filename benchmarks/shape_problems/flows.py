@@ -126,7 +126,7 @@ def forces(function: Any) -> dict[str, float]:
     at = {"x": np.array([0.15, 0.25]), "y": np.array([0.2, 0.2])}
     before, behind = solution(**at)[2] + nu * solution.derivative({"x": 1}, **at)[0]
     found = {"drag": drag / DRAG, "lift": lift / LIFT, "pressure": (before - behind) / PRESSURE}
-    errors = {name: abs(ratio - 1) for name, ratio in found.items()}
+    errors = {name: float(abs(ratio - 1)) for name, ratio in found.items()}
     return {"error": max(errors.values()), **errors}
 
 
