@@ -523,3 +523,23 @@ def test_a_grid_of_a_box_at_a_time(tmp_path):
         solution.to_vtk(tmp_path / "u.vtu")
     with pytest.raises(ValueError, match=r"ends in \.vtu"):
         solution.to_vtk(tmp_path / "u.vtk", t=0.5)
+
+
+# ---- Fits ----
+
+
+def test_a_fit_on_a_shape_knows_where_it_ends(tmp_path):
+    half = Disk() & Rectangle(x=(-1, 1), y=(0, 1))
+    points = np.random.default_rng(5).uniform((-1, 0), (1, 1), (900, 2))
+    inside = np.hypot(*points.T) <= 1
+    values = np.exp(points[:, 0]) * np.cos(points[:, 1])
+    fit = pann.fit(points[inside], values[inside], pann.Polynomial(degree=12), domain=half)
+    save(tmp_path / "fit.pann", fit.model)
+    for each in (fit, load(tmp_path / "fit.pann")):
+        found = np.ravel(each(points))
+        assert np.isnan(found[~inside]).all()
+        assert abs(found - values)[inside].max() < 1e-9
+    worst = points[~inside][np.hypot(*points[~inside].T).argmax()]
+    place = rf"x = {worst[0]:.6}.*, y = {worst[1]:.6}"
+    with pytest.raises(ValueError, match=rf"{(~inside).sum()} of 900 points lie outside .*{place}"):
+        pann.fit(points, values, pann.Polynomial(degree=4), domain=half)
