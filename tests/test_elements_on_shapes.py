@@ -7,6 +7,7 @@ import pytest
 import pann
 from benchmarks.shape_problems import flows
 from benchmarks.shape_problems.galerkin import Flow
+from benchmarks.sharp import WithDerivative
 from pann import Dirichlet, Elements, Neumann, Problem
 from pann.basis import ElementBasis, Tree
 from pann.basis.cells import Cells, in_shape
@@ -257,3 +258,11 @@ def test_a_flow_past_a_step_is_that_of_spectral_elements():
     for found, true in zip(solution(*points.T), reference(*points.T), strict=True):
         error = np.linalg.norm(found - true) / np.linalg.norm(true)
         assert error < solution.report.error_estimate < 0.02
+
+
+@pytest.mark.slow
+def test_forces_on_a_cylinder_are_the_published_ones():
+    """DFG benchmark 2D-1 has ten digits of drag, lift and the pressures before and behind."""
+    solution = pann.solve(flows.cylinder(), Elements(degree=10, tail=1e-6), progress=False)
+    assert flows.forces(WithDerivative(solution))["error"] < 1e-4
+    assert solution.report.resolved
