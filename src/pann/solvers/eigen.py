@@ -38,7 +38,7 @@ from pann.pde.placing import OnFaces, place_conditions
 from pann.pde.problem import Problem
 from pann.solvers.assessment import RESOLVED
 from pann.solvers.polynomial import polynomial_model
-from pann.solvers.setup import Setup
+from pann.solvers.setup import Setup, blas_threads
 from pann.solvers.shapes import basis_of_eigenfunctions
 from pann.solvers.solution import Report, Solution
 
@@ -125,7 +125,11 @@ def eigen(
     begin = time.perf_counter()
     problem = checked(problem)
     name = _eigenvalue_of(problem, number)
-    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+    with (
+        jax.enable_x64(True),
+        jax.default_matmul_precision("highest"),
+        blas_threads(problem.domain),
+    ):
         setup, ladder = _prepared(problem, name, number, seed)
         found = _pairs(setup, next(ladder), name, number)
         estimates, resolved = np.full(len(found.values), np.inf), False

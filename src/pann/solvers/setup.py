@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 from jaxtyping import Float
+from threadpoolctl import threadpool_limits
 
 from pann.basis import Basis, ShapeBasis, WholeBasis
 from pann.basis.basis import check_in_program, is_in_program
@@ -74,6 +75,15 @@ class Run:
         """Raise `Stopped` if work that takes so many seconds would end after the deadline."""
         if time.monotonic() + seconds > self.deadline:
             raise Stopped(f"the time limit of {self.time_limit:g} s")
+
+
+def blas_threads(domain: Box) -> threadpool_limits:
+    """One thread of BLAS on shapes, whose systems are small and solved by NumPy.
+
+    Its threads wait for each other spinning: where another program had one of two cores, Poisson's
+    equation on a disk took 22 CPU seconds with two threads, 4 with one (by hand).
+    """
+    return threadpool_limits(None if domain.shape is None else 1, "blas")
 
 
 @dataclasses.dataclass(frozen=True)

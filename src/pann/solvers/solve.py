@@ -50,7 +50,7 @@ from pann.solvers.folder import SOLUTION, Folder, configuration, in_folder, prep
 from pann.solvers.gradient import make_case, solve_by_gradient, stages_of
 from pann.solvers.network import Networks, solve_second_order
 from pann.solvers.plan import make_plan
-from pann.solvers.setup import Run, Setup
+from pann.solvers.setup import Run, Setup, blas_threads
 from pann.solvers.solution import Solution, continued, filled, unsolved
 from pann.solvers.tolerance import solve_to_tolerance
 from pann.solvers.windows.method import march_windows, suits_windows, window_plan, windows_or
@@ -188,13 +188,14 @@ class Prepared:
     def solve(self, run: Run) -> Solution:
         """What the work gives, with its method and a verdict by points that it did not see."""
         setup = dataclasses.replace(self.setup, run=run)
-        solution = self.work(setup)
-        if solution.method is None:
-            method = filled(self.method, solution, self.ladder, self.architectures[0])
-            solution = dataclasses.replace(solution, method=method)
-        if solution.report.resolved is not None:
-            return solution
-        return assessed(solution, setup.seed, setup.condition_weight)
+        with blas_threads(setup.problem.domain):
+            solution = self.work(setup)
+            if solution.method is None:
+                method = filled(self.method, solution, self.ladder, self.architectures[0])
+                solution = dataclasses.replace(solution, method=method)
+            if solution.report.resolved is not None:
+                return solution
+            return assessed(solution, setup.seed, setup.condition_weight)
 
     def describe(self) -> dict[str, str]:
         """What determines the solution, in words; points and bases are known by their bits."""
