@@ -624,3 +624,14 @@ def test_options_are_checked():
     solved = pann.solve(layer(1e-2)[0], pann.Elements(), progress=False)
     with pytest.raises(ValueError, match="nothing else goes on from"):
         pann.solve(layer(1e-2)[0], pann.Hybrid(), start_from=solved, progress=False)
+
+
+def test_elements_are_no_finer_than_memory_allows(monkeypatch):
+    line = pann.Box(x=(0, 1))
+    problem = pann.Problem(
+        line, lambda u: -1e-3 * u.xx + u.x - 1, [pann.Dirichlet(line.boundary, 0.0)]
+    )
+    monkeypatch.setattr("pann.solvers.elements.method.available_memory", lambda: 100_000)
+    solution = pann.solve(problem, pann.Elements(degree=8))
+    assert "of memory, of which 0.0 are free" in str(solution)
+    assert solution.model.basis.num_terms < 200

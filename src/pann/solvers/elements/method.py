@@ -27,6 +27,7 @@ from pann.pde.conditions import Break, Data, Dirichlet, Initial, Integral, plane
 from pann.pde.placing import place_conditions
 from pann.pde.problem import Problem
 from pann.runtime.limits import Progress, Stopped
+from pann.runtime.memory import available_memory
 from pann.shapes import Shape
 from pann.solvers.assessment import indicator, relative_errors
 from pann.solvers.determinacy import constants_are_free, is_linear, without_values
@@ -40,6 +41,7 @@ from pann.solvers.elements.refine import (
     field_sizes,
     measured,
     num_unknowns,
+    num_unknowns_each,
     refined,
     relative_size,
     shown,
@@ -56,6 +58,10 @@ MAX_DIMENSION = 3
 # By dimension: the degree to begin with, the tail to reach, and the most coefficients.
 DEGREES, TAILS = {1: 16, 2: 12, 3: 6}, {1: 1e-11, 2: 1e-8, 3: 1e-6}
 MAX_UNKNOWNS = {1: 200_000, 2: 200_000, 3: 60_000}
+# Bytes that a round takes for the square of the unknowns of each element: rows, and triangles of
+# this round and the last (9.5 for each of 8 bytes in a cavity on 94 to 316 elements, by hand); and
+# how much of what is free it may take.
+BYTES_PER_SQUARE, FREE_MEMORY = 80.0, 0.8
 # The power of the unknowns with which the time of a round grows.
 GROWTH = {1: 1.0, 2: 1.25, 3: 2.0}
 MAX_ROUNDS, MAX_STEPS, HALVINGS = 60, 25, 6
@@ -468,6 +474,14 @@ class _Rounds:
     def _too_many(self, resolved: Resolved, following: Tree) -> str:
         if num_unknowns(following, resolved.b.shape[1]) > self.max_unknowns:
             return f"more than {self.max_unknowns:,} unknowns would have come next"
+        columns = num_unknowns_each(following, resolved.b.shape[1])
+        needed = BYTES_PER_SQUARE * float(np.sum(columns.astype(float) ** 2))
+        free = available_memory()
+        if free is not None and needed > FREE_MEMORY * free:
+            return (
+                f"finer elements would have needed {needed / 2**30:,.1f} GiB of memory, of which "
+                f"{free / 2**30:,.1f} are free"
+            )
         return ""
 
     def _round(

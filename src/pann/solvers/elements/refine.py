@@ -426,7 +426,11 @@ def carried(
 
 
 def num_unknowns(tree: Tree, num_fields: int) -> int:
-    return int(np.sum(np.prod(tree.element_degrees + 1, axis=1))) * num_fields
+    return int(np.sum(num_unknowns_each(tree, num_fields)))
+
+
+def num_unknowns_each(tree: Tree, num_fields: int) -> Int[np.ndarray, " elements"]:
+    return np.prod(tree.element_degrees + 1, axis=1) * num_fields
 
 
 def shown(degrees: Int[np.ndarray, "elements d"]) -> str:
