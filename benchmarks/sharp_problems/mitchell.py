@@ -363,7 +363,9 @@ WAVE_FRONTS: tuple[tuple[str, float, tuple[float, float], float, int], ...] = (
 CASES = (
     analytic(),
     absent(
-        "reentrant corner", "lap u = 0, r^a sin(a theta)", "a shape: in the benchmark of shapes"
+        "reentrant corner",
+        "lap u = 0, r^a sin(a theta)",
+        "a corner cut out: in the benchmark of shapes",
     ),
     absent("linear elasticity", "a crack, modes 1 and 2", "a domain with a slit"),
     peak(1e3, (0.5, 0.5)),
